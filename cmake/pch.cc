@@ -1,0 +1,1 @@
+// Gives each precompiled-header target a translation unit of its own.
