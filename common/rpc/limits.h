@@ -1,0 +1,21 @@
+// Sizes that both ends of a connection agree on. Constants only.
+#pragma once
+
+#include <cstddef>
+
+namespace muster {
+
+// Largest message of any call. Job specifications carry whole environments and argument lists, so
+// it is larger than the 4 MiB of gRPC; a larger one ends with RESOURCE_EXHAUSTED.
+inline constexpr int kMaxMessageBytes = 16 << 20;
+
+// Largest job specification that is accepted: plans and records made of it must fit a message too.
+inline constexpr size_t kMaxJobSpecBytes = size_t{8} << 20;
+
+// Largest `data` of a LogChunk or of a ReadLogsResponse.
+inline constexpr size_t kMaxLogChunkBytes = size_t{256} << 10;
+
+// Bytes of output that an agent may send before they are committed.
+inline constexpr size_t kMaxUncommittedLogBytes = size_t{8} << 20;
+
+}  // namespace muster

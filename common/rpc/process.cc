@@ -1,0 +1,26 @@
+#include "common/rpc/process.h"
+
+#include <grpc/support/log.h>
+#include <spdlog/spdlog.h>
+#include <stdlib.h>
+
+namespace muster {
+namespace {
+
+void LogFromGrpc(gpr_log_func_args* args) {
+  // gRPC calls failures of its peers errors; for this project they are ordinary. What matters is
+  // told by the status of the call.
+  const auto level =
+      args->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::info : spdlog::level::debug;
+  spdlog::log(level, "grpc at={}:{} text=\"{}\"", args->file, args->line, args->message);
+}
+
+}  // namespace
+
+void PrepareProcessForGrpc() {
+  // 0: the caller's value, if any, is replaced: fork handlers are never wanted.
+  setenv("GRPC_ENABLE_FORK_SUPPORT", "0", 1);
+  gpr_set_log_function(&LogFromGrpc);
+}
+
+}  // namespace muster

@@ -1,0 +1,12 @@
+// Prepares a process for gRPC. Call once in main(), before any other thread exists and before any
+// gRPC object is made.
+#pragma once
+
+namespace muster {
+
+// Turns gRPC's fork handlers off (they can deadlock; children are only ever made by posix_spawn)
+// and sends gRPC's own log lines to the log of the process instead of stderr, everything below an
+// error as debug lines.
+void PrepareProcessForGrpc();
+
+}  // namespace muster
