@@ -1,0 +1,229 @@
+#include "agent/shim/lease.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "agent/shim/text.h"
+
+namespace muster::shim {
+namespace {
+
+constexpr char kSharedDirectory[] = "/run/lock/muster";
+constexpr uint32_t kFirstPort = 29500;
+constexpr uint32_t kLastPort = 29999;
+
+// Makes `path` when it is missing. Empty when it is a directory in which files can be made.
+std::string UseDirectory(const std::string& path) {
+  // Open for all, sticky: users share it, and nobody removes the files of another.
+  const bool made = ::mkdir(path.c_str(), 0777) == 0;
+  if (!made && errno != EEXIST) return path + ": " + ErrnoText(errno);
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd) return path + ": " + ErrnoText(errno);
+  if (made && ::fchmod(fd.get(), 01777) != 0) return path + ": " + ErrnoText(errno);
+  if (::faccessat(fd.get(), ".", W_OK | X_OK, AT_EACCESS) != 0)
+    return path + ": " + ErrnoText(errno);
+  return "";
+}
+
+UniqueFd OpenLeaseFile(const std::string& path) {
+  // Not with O_CREAT first: where fs.protected_regular is on, that is refused for files of other
+  // users in a sticky directory, even to root.
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    constexpr int kFlags = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+    UniqueFd fd(::open(path.c_str(), O_RDWR | kFlags));
+    if (fd) return fd;
+    if (errno == EACCES || errno == EPERM) {
+      // A lock needs no write permission; only the holder's name cannot be left in the file.
+      fd.Reset(::open(path.c_str(), O_RDONLY | kFlags));
+      return fd;
+    }
+    if (errno != ENOENT) return fd;
+    fd.Reset(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | kFlags, 0666));
+    if (fd) {
+      (void)::fchmod(fd.get(), 0666);
+      return fd;
+    }
+    if (errno != EEXIST) return fd;
+  }
+  return UniqueFd();
+}
+
+std::string ReadHolder(int fd) {
+  char text[256];
+  const ssize_t count = ::pread(fd, text, sizeof(text), 0);
+  if (count <= 0) return "another launch";
+  std::string_view holder(text, static_cast<size_t>(count));
+  holder = holder.substr(0, holder.find('\n'));
+  return holder.empty() ? "another launch" : Printable(holder);
+}
+
+void Unlock(UniqueFd& fd) {
+  if (!fd) return;
+  (void)::ftruncate(fd.get(), 0);
+  // Explicitly, not only by closing: a rank that is between clone and exec has the descriptor too.
+  (void)::flock(fd.get(), LOCK_UN);
+  fd.Reset();
+}
+
+bool CanBind(int family, uint16_t port, std::string& reason) {
+  const UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd) {
+    // A machine without this family.
+    if (errno == EAFNOSUPPORT) return true;
+    reason = ErrnoText(errno);
+    return false;
+  }
+  const int on = 1;
+  // As every server does: connections that are winding down do not keep a port.
+  (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  int result = 0;
+  if (family == AF_INET6) {
+    (void)::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+    sockaddr_in6 address = {};
+    address.sin6_family = AF_INET6;
+    address.sin6_addr = in6addr_any;
+    address.sin6_port = htons(port);
+    result = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  } else {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_ANY);
+    address.sin_port = htons(port);
+    result = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  }
+  if (result == 0 || (family == AF_INET6 && errno == EADDRNOTAVAIL)) return true;
+  reason = ErrnoText(errno);
+  return false;
+}
+
+}  // namespace
+
+std::string EncodeFileName(std::string_view text) {
+  static constexpr char kHex[] = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : text) {
+    const bool plain = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+                       c == '.' || c == '_' || c == '-';
+    if (plain) {
+      out += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      out += '%';
+      out += kHex[byte >> 4];
+      out += kHex[byte & 15];
+    }
+  }
+  return out;
+}
+
+bool PortIsFree(uint16_t port, std::string& reason) {
+  return CanBind(AF_INET, port, reason) && CanBind(AF_INET6, port, reason);
+}
+
+std::string OpenLeaseDirectory(const std::string& wanted, std::string& problem) {
+  if (!wanted.empty()) {
+    problem = UseDirectory(wanted);
+    return problem.empty() ? wanted : "";
+  }
+  const std::string shared_problem = UseDirectory(kSharedDirectory);
+  if (shared_problem.empty()) return kSharedDirectory;
+  const std::string own = "/tmp/muster-leases-" + std::to_string(::geteuid());
+  problem = UseDirectory(own);
+  if (problem.empty()) return own;
+  problem = shared_problem + "; " + problem;
+  return "";
+}
+
+LeaseSet::LeaseSet(std::string directory, std::string node_id, std::string holder)
+    : directory_(std::move(directory)), node_id_(std::move(node_id)), holder_(std::move(holder)) {}
+
+UniqueFd LeaseSet::Lock(const std::string& name, std::optional<std::string>& holder,
+                        std::string& problem) {
+  const std::string path = directory_ + "/" + name;
+  UniqueFd fd = OpenLeaseFile(path);
+  if (!fd) {
+    problem = "cannot open the lease file " + path + ": " + ErrnoText(errno);
+    return fd;
+  }
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) {
+      holder = ReadHolder(fd.get());
+    } else {
+      problem = "cannot lock the lease file " + path + ": " + ErrnoText(errno);
+    }
+    return UniqueFd();
+  }
+  // For people only: the lock is what counts, so a full disk does no harm.
+  const std::string text = Printable(holder_, 200) + " (pid " + std::to_string(::getpid()) + ")\n";
+  (void)!::ftruncate(fd.get(), 0);
+  (void)!::pwrite(fd.get(), text.data(), text.size(), 0);
+  return fd;
+}
+
+std::string LeaseSet::TakeSlot(uint32_t slot) {
+  if (slots_.contains(slot)) return "";
+  std::optional<std::string> holder;
+  std::string problem;
+  UniqueFd fd =
+      Lock("slot." + EncodeFileName(node_id_) + "." + std::to_string(slot), holder, problem);
+  if (holder) {
+    return "slot " + std::to_string(slot) + " of " + Printable(node_id_) + " is in use by " +
+           *holder;
+  }
+  if (!fd) return problem;
+  slots_[slot] = std::move(fd);
+  return "";
+}
+
+std::string LeaseSet::TakePort(uint32_t wanted, uint32_t& port) {
+  port = 0;
+  if (wanted > 65535) return "port " + std::to_string(wanted) + " is no port: at most 65535";
+  const uint32_t first = wanted != 0 ? wanted : kFirstPort;
+  const uint32_t last = wanted != 0 ? wanted : kLastPort;
+  std::string problem;
+  for (uint32_t candidate = first; candidate <= last; ++candidate) {
+    std::optional<std::string> holder;
+    std::string reason;
+    UniqueFd fd = Lock("port." + std::to_string(candidate), holder, reason);
+    if (holder) {
+      problem = "port " + std::to_string(candidate) + " is in use by " + *holder;
+    } else if (!fd) {
+      problem = "port " + std::to_string(candidate) + ": " + reason;
+    } else if (PortIsFree(static_cast<uint16_t>(candidate), reason)) {
+      port_ = std::move(fd);
+      port = candidate;
+      return "";
+    } else {
+      Unlock(fd);
+      problem = "port " + std::to_string(candidate) + " is in use by another program: " + reason;
+    }
+  }
+  if (wanted != 0) return problem;
+  return "no port from " + std::to_string(kFirstPort) + " to " + std::to_string(kLastPort) +
+         " is free; the last one tried: " + problem;
+}
+
+void LeaseSet::ReleaseSlot(uint32_t slot) {
+  const auto it = slots_.find(slot);
+  if (it == slots_.end()) return;
+  Unlock(it->second);
+  slots_.erase(it);
+}
+
+void LeaseSet::ReleasePort() { Unlock(port_); }
+
+void LeaseSet::ReleaseAll() {
+  for (auto& [slot, fd] : slots_) Unlock(fd);
+  slots_.clear();
+  ReleasePort();
+}
+
+}  // namespace muster::shim

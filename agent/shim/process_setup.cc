@@ -1,0 +1,130 @@
+#include "agent/shim/process_setup.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace muster::shim {
+
+const int kIgnoredSignals[] = {SIGHUP,    SIGINT,  SIGQUIT, SIGPIPE, SIGALRM, SIGUSR1,
+                               SIGUSR2,   SIGTSTP, SIGTTIN, SIGTTOU, SIGXCPU, SIGXFSZ,
+                               SIGVTALRM, SIGPROF, SIGIO,   SIGPWR};
+const int kIgnoredSignalCount = sizeof(kIgnoredSignals) / sizeof(kIgnoredSignals[0]);
+
+namespace {
+
+constexpr char kOomScoreFile[] = "/proc/self/oom_score_adj";
+// Last to die, but not exempt: a process that cannot be killed can spin in a full cgroup for ever.
+constexpr int kShimOomScore = -999;
+
+void OpenStandardDescriptors() {
+  while (true) {
+    const int fd = ::open("/dev/null", O_RDWR);
+    if (fd < 0) return;
+    if (fd > STDERR_FILENO) {
+      ::close(fd);
+      return;
+    }
+  }
+}
+
+void CloseOtherDescriptors() {
+  if (::syscall(SYS_close_range, 3u, ~0u, 0u) == 0) return;
+  // A kernel without close_range.
+  DIR* directory = ::opendir("/proc/self/fd");
+  if (directory == nullptr) return;
+  std::vector<int> open_fds;
+  while (const dirent* entry = ::readdir(directory)) open_fds.push_back(std::atoi(entry->d_name));
+  ::closedir(directory);
+  for (const int fd : open_fds) {
+    if (fd > STDERR_FILENO) ::close(fd);
+  }
+}
+
+std::optional<int> ReadOomScore() {
+  const int fd = ::open(kOomScoreFile, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return std::nullopt;
+  char text[16] = {};
+  const ssize_t count = ::read(fd, text, sizeof(text) - 1);
+  ::close(fd);
+  if (count <= 0) return std::nullopt;
+  return std::atoi(text);
+}
+
+bool WriteOomScore(int score) {
+  const int fd = ::open(kOomScoreFile, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const std::string text = std::to_string(score);
+  const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  ::close(fd);
+  return written;
+}
+
+void SetUpSignals() {
+  struct sigaction action = {};
+  action.sa_handler = SIG_IGN;
+  for (const int signal : kIgnoredSignals) ::sigaction(signal, &action, nullptr);
+  // An ignored SIGCHLD, which can be inherited, would make the kernel throw exit statuses away.
+  action.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  sigset_t mask;
+  sigemptyset(&mask);
+  sigaddset(&mask, SIGCHLD);
+  sigaddset(&mask, SIGTERM);
+  ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+}
+
+}  // namespace
+
+Inherited SetUpProcess() {
+  Inherited inherited;
+  OpenStandardDescriptors();
+  CloseOtherDescriptors();
+  SetUpSignals();
+  // Fails for a group leader, which has a session of its own already or shares it with nobody that
+  // matters.
+  (void)::setsid();
+  (void)::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+
+  struct rlimit limit = {};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0) inherited.file_size_limit = limit.rlim_cur;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    inherited.open_files_limit = limit.rlim_max;
+    limit.rlim_cur = limit.rlim_max;
+    (void)::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+
+  // What protects the shim, or the agent before it, must not protect the ranks.
+  const std::optional<int> before = ReadOomScore();
+  const bool protected_now = WriteOomScore(kShimOomScore);
+  if (before && (protected_now || *before < 0)) {
+    inherited.rank_oom_score_adj = *before < 0 ? 0 : *before;
+  }
+  return inherited;
+}
+
+void RedirectStandardStreams(const char* directory) {
+  const std::string path = std::string(directory) + "/shim.log";
+  const int log =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null >= 0) {
+    (void)::dup2(null, STDIN_FILENO);
+    (void)::dup2(null, STDOUT_FILENO);
+    (void)::dup2(log >= 0 ? log : null, STDERR_FILENO);
+    ::close(null);
+  }
+  if (log >= 0) ::close(log);
+}
+
+}  // namespace muster::shim

@@ -1,0 +1,51 @@
+#include "agent/shim/text.h"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <ctime>
+
+namespace muster::shim {
+
+std::string ErrnoText(int error_number) {
+  const char* words = strerrordesc_np(error_number);
+  const char* name = strerrorname_np(error_number);
+  if (words == nullptr || name == nullptr) return "error " + std::to_string(error_number);
+  return std::string(words) + " (" + name + ")";
+}
+
+std::string Printable(std::string_view bytes, size_t max_bytes) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string out;
+  for (const char c : bytes.substr(0, max_bytes)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      out += "\\x";
+      out += kHex[byte >> 4];
+      out += kHex[byte & 15];
+    } else {
+      out += c;
+    }
+  }
+  if (bytes.size() > max_bytes) out += "...";
+  return out;
+}
+
+std::string Quoted(std::string_view bytes) { return "'" + Printable(bytes) + "'"; }
+
+void Complain(std::string_view text) {
+  timespec now = {};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  tm utc = {};
+  ::gmtime_r(&now.tv_sec, &utc);
+  char stamp[32];
+  const size_t length = ::strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  std::string line(stamp, length);
+  line += " muster-shim: ";
+  line += text;
+  line += '\n';
+  // There is nobody to tell that the log cannot be written.
+  (void)!::write(STDERR_FILENO, line.data(), line.size());
+}
+
+}  // namespace muster::shim

@@ -1,0 +1,22 @@
+// Words for messages. Pure. The shim has no formatting library: it must stay small.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace muster::shim {
+
+// "No such file or directory (ENOENT)".
+std::string ErrnoText(int error_number);
+
+// `bytes` fit to be shown: control characters as \xNN, longer than `max_bytes` cut with "...".
+std::string Printable(std::string_view bytes, size_t max_bytes = 300);
+
+// Printable text in single quotes.
+std::string Quoted(std::string_view bytes);
+
+// Writes one line to stderr, which is the attempt's `shim.log`: "TIME muster-shim: text".
+void Complain(std::string_view text);
+
+}  // namespace muster::shim
