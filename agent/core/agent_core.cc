@@ -1,0 +1,541 @@
+#include "agent/core/agent_core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "agent/core/assignments.h"
+#include "agent/core/compose.h"
+#include "agent/core/describe.h"
+#include "agent/core/shim_events.h"
+#include "common/base/annotate.h"
+
+namespace muster {
+namespace {
+
+using internal::JournalAttempt;
+using internal::JournalFacts;
+using internal::JournalRecord;
+using std::chrono::milliseconds;
+using Severity = AgentObserver::Severity;
+
+constexpr Duration kTick = std::chrono::seconds(1);
+// Events sent and not yet acknowledged, and the size of one message.
+constexpr uint64_t kMaxEventsInFlight = 2048;
+constexpr int kMaxBatchEvents = 256;
+constexpr size_t kMaxBatchBytes = 256 * 1024;
+constexpr char kUnknownHere[] =
+    "the node holds no state of this attempt any more, so nobody can tell what became of the rank";
+
+}  // namespace
+
+AgentCore::AgentCore(Executor& executor, AgentStore& store, Launcher& launcher,
+                     AgentObserver& observer, AgentOptions options)
+    : executor_(executor),
+      store_(store),
+      launcher_(launcher),
+      observer_(observer),
+      options_(std::move(options)),
+      session_(executor, *this) {}
+
+AgentCore::~AgentCore() {
+  executor_.Cancel(tick_timer_);
+  launcher_.SetObserver(nullptr);
+}
+
+absl::Status AgentCore::Start() {
+  absl::StatusOr<OpenedJournal> opened = store_.Open(options_.boot_id);
+  if (!opened.ok()) return Annotate(opened.status(), "cannot open the journal");
+  if (!opened->note.empty()) Notice(Severity::kWarning, opened->note);
+  state_ = std::move(opened->state);
+  journal_ok_ = true;
+  durable_seq_ = state_.last_seq();
+  compact_at_bytes_ = std::max(options_.compact_bytes, 4 * store_.size_bytes());
+  started_at_ = executor_.clock().Now();
+  launcher_.SetObserver(this);
+  for (const auto& [id, attempt] : state_.attempts) {
+    // Also attempts that are stopped: their shim may still wait to be told to exit.
+    live_[id].shim = ShimState::kFollowed;
+    launcher_.Adopt(id, attempt.shim_index() + 1);
+    Announce(id);
+  }
+  for (const AttemptId& id : launcher_.ListAttempts()) {
+    if (!state_.attempts.contains(id)) SweepUnknown(id);
+  }
+  ScheduleReconcile();
+  ArmTick();
+  return absl::OkStatus();
+}
+
+void AgentCore::OnConnected(AgentSessionSink* sink) { session_.OnConnected(sink); }
+
+void AgentCore::OnMessage(const v1::CoordinatorMessage& message) { session_.OnMessage(message); }
+
+void AgentCore::OnDisconnected(const absl::Status& status) { session_.OnDisconnected(status); }
+
+void AgentCore::SetFacts(v1::NodeFacts facts) { options_.facts = std::move(facts); }
+
+// --- What the coordinator says ---
+
+v1::Hello AgentCore::MakeHello() {
+  v1::Hello hello;
+  hello.set_cluster_id(options_.cluster_id);
+  hello.set_node_id(options_.node_id.value());
+  hello.set_agent_instance_id(options_.agent_instance_id);
+  hello.set_boot_id(options_.boot_id);
+  hello.set_journal_id(state_.journal_id);
+  if (!state_.events.empty()) hello.set_oldest_event_seq(state_.events.front().seq());
+  for (const std::string& capability : options_.capabilities) hello.add_capabilities(capability);
+  *hello.mutable_facts() = options_.facts;
+  for (const auto& [id, attempt] : state_.attempts) {
+    v1::AttemptReport& report = *hello.add_attempts();
+    *report.mutable_key() = KeyOf(id);
+    report.set_generation(attempt.assignment().generation());
+    report.set_running_ranks(RunningRanks(attempt));
+    report.set_stopped(attempt.stopped());
+  }
+  return hello;
+}
+
+v1::Heartbeat AgentCore::MakeHeartbeat() {
+  v1::Heartbeat heartbeat;
+  uint32_t running = 0;
+  for (const auto& [id, attempt] : state_.attempts) running += RunningRanks(attempt);
+  heartbeat.set_running_ranks(running);
+  if (options_.pending_log_bytes) heartbeat.set_pending_log_bytes(options_.pending_log_bytes());
+  return heartbeat;
+}
+
+absl::Status AgentCore::OnWelcome(const v1::Welcome& welcome) {
+  if (welcome.coordinator_epoch() < state_.epoch) {
+    return absl::FailedPreconditionError(fmt::format(
+        "the coordinator has epoch {}, but epoch {} was seen before (an older coordinator is still "
+        "running, or its state was restored from a backup)",
+        welcome.coordinator_epoch(), state_.epoch));
+  }
+  const uint64_t acked = welcome.acked_event_seq();
+  if (acked < state_.acked_seq || acked > durable_seq_) {
+    return absl::FailedPreconditionError(fmt::format(
+        "the coordinator has events up to {}, but this node holds {} to {} of journal {}", acked,
+        state_.acked_seq + 1, durable_seq_, state_.journal_id));
+  }
+  if (welcome.coordinator_epoch() > state_.epoch) {
+    JournalRecord record;
+    record.set_epoch(welcome.coordinator_epoch());
+    Journal(record);
+  }
+  sent_seq_ = acked;
+  const absl::Status status = OnAck(acked);
+  if (!status.ok()) return status;
+  Notice(Severity::kInfo, fmt::format("session opened session={} epoch={} acked={}",
+                                      welcome.session_id(), welcome.coordinator_epoch(), acked));
+  observer_.OnSession(welcome.session_id());
+  ScheduleFlush();
+  return absl::OkStatus();
+}
+
+absl::Status AgentCore::OnBody(const v1::CoordinatorMessage& message) {
+  switch (message.body_case()) {
+    case v1::CoordinatorMessage::kSnapshot:
+      OnSnapshot(message.snapshot());
+      break;
+    case v1::CoordinatorMessage::kAssignment:
+      OnAssignment(message.assignment());
+      break;
+    case v1::CoordinatorMessage::kEventAck:
+      return OnAck(message.event_ack().acked_seq());
+    case v1::CoordinatorMessage::kSignal:
+      OnSignal(message.signal());
+      break;
+    default:
+      break;
+  }
+  return absl::OkStatus();
+}
+
+void AgentCore::OnFresh() { RenewLeases(); }
+
+void AgentCore::OnSessionEnded(const absl::Status& status) {
+  synced_ = false;
+  Notice(Severity::kInfo, fmt::format("session ended status=\"{}\"", status.ToString()));
+  observer_.OnSessionLost();
+}
+
+void AgentCore::OnSnapshot(const v1::AssignmentSnapshot& snapshot) {
+  std::vector<AttemptId> absent;
+  for (const auto& [id, attempt] : state_.attempts) absent.push_back(id);
+  for (const v1::Assignment& assignment : snapshot.assignments()) {
+    std::erase(absent, IdOf(assignment.key()));
+    OnAssignment(assignment);
+  }
+  for (const AttemptId& id : absent) {
+    v1::Assignment assignment = state_.attempts.at(id).assignment();
+    if (assignment.desired() == v1::Assignment::RELEASED) continue;
+    Notice(Severity::kWarning,
+           fmt::format("attempt unknown to the coordinator, stopping it {}", Describe(id)));
+    assignment.set_desired(v1::Assignment::RELEASED);
+    JournalAssignment(assignment);
+  }
+  synced_ = true;
+  ScheduleReconcile();
+}
+
+void AgentCore::OnAssignment(const v1::Assignment& assignment) {
+  const auto held = state_.attempts.find(IdOf(assignment.key()));
+  const absl::StatusOr<std::optional<v1::Assignment>> merged =
+      MergeAssignment(held == state_.attempts.end() ? nullptr : &held->second, assignment);
+  if (!merged.ok()) {
+    Notice(Severity::kError,
+           fmt::format("assignment ignored {} reason=\"{}\"", Describe(IdOf(assignment.key())),
+                       MessageOf(merged.status())));
+    return;
+  }
+  if (merged->has_value()) JournalAssignment(**merged);
+}
+
+absl::Status AgentCore::OnAck(uint64_t acked_seq) {
+  if (acked_seq > sent_seq_) {
+    return absl::FailedPreconditionError(
+        fmt::format("the coordinator acknowledged event {}, but only events up to {} were sent",
+                    acked_seq, sent_seq_));
+  }
+  if (acked_seq <= state_.acked_seq) return absl::OkStatus();
+  JournalRecord record;
+  record.set_acked_seq(acked_seq);
+  Journal(record);
+  ScheduleFlush();
+  return absl::OkStatus();
+}
+
+void AgentCore::OnSignal(const v1::SignalRanks& signal) {
+  const AttemptId id = IdOf(signal.key());
+  const auto live = live_.find(id);
+  if (!state_.attempts.contains(id) || live == live_.end()) return;
+  if (live->second.shim != ShimState::kFollowed) return;
+  launcher_.Signal(id, signal.signal(), {signal.ranks().begin(), signal.ranks().end()});
+}
+
+// --- What shims say ---
+
+void AgentCore::OnRecord(const AttemptId& id, const internal::ShimRecord& record) {
+  const auto found = state_.attempts.find(id);
+  if (found == state_.attempts.end()) return;
+  const JournalAttempt& attempt = found->second;
+  // Told already, or nothing that matters after the end.
+  if (record.index() <= attempt.shim_index() || attempt.stopped()) return;
+  if (record.index() != attempt.shim_index() + 1) {
+    // Ranks whose records are missing end as lost, never with a status that nobody recorded.
+    Notice(Severity::kError,
+           fmt::format("records of the shim are missing {} from={} to={}", Describe(id),
+                       attempt.shim_index() + 1, record.index() - 1));
+  }
+  std::vector<std::string> addresses(options_.facts.addresses().begin(),
+                                     options_.facts.addresses().end());
+  JournalFactsOf(FactsOf(attempt, record, addresses));
+}
+
+void AgentCore::OnGone(const AttemptId& id, const std::string& reason) {
+  const auto found = state_.attempts.find(id);
+  if (found == state_.attempts.end()) return;
+  if (found->second.stopped()) {
+    live_[id].shim = ShimState::kGone;
+    ScheduleReconcile();
+    return;
+  }
+  SweepDead(id, reason);
+}
+
+void AgentCore::SweepDead(const AttemptId& id, const std::string& reason) {
+  live_[id].shim = ShimState::kSweeping;
+  launcher_.Sweep(id, [this, id, reason,
+                       alive = std::weak_ptr<int>(alive_)](const Launcher::SweepResult& result) {
+    if (alive.expired()) return;
+    const auto found = state_.attempts.find(id);
+    if (found == state_.attempts.end()) return;
+    Live& live = live_[id];
+    if (found->second.shim_index() == 0 && live.launches == 0) {
+      // An earlier agent died before it could start a shim.
+      live.shim = ShimState::kNone;
+      ScheduleReconcile();
+      return;
+    }
+    live.shim = ShimState::kGone;
+    Notice(Severity::kError, fmt::format("shim gone {} reason=\"{}\" killed={}", Describe(id),
+                                         reason, result.killed));
+    JournalFactsOf(FactsOfDeath(found->second, reason, result, executor_.clock().WallNow()));
+  });
+}
+
+void AgentCore::SweepUnknown(const AttemptId& id) {
+  Notice(Severity::kWarning,
+         fmt::format("attempt without a journal found, removing it {}", Describe(id)));
+  live_[id].shim = ShimState::kSweeping;
+  launcher_.Sweep(
+      id, [this, id, alive = std::weak_ptr<int>(alive_)](const Launcher::SweepResult& result) {
+        if (alive.expired()) return;
+        for (const std::string& process : result.unkillable) {
+          Notice(Severity::kError,
+                 fmt::format("process cannot be killed {} process=\"{}\"", Describe(id), process));
+        }
+        launcher_.Release(id);
+        live_[id].shim = ShimState::kNone;
+        if (!state_.attempts.contains(id)) live_.erase(id);
+        ScheduleReconcile();
+      });
+}
+
+// --- Reconciling ---
+
+void AgentCore::ScheduleReconcile() {
+  if (std::exchange(reconcile_posted_, true)) return;
+  PostSelf(&AgentCore::ReconcileAll);
+}
+
+void AgentCore::ReconcileAll() {
+  reconcile_posted_ = false;
+  std::vector<AttemptView> views;
+  for (const auto& [id, attempt] : state_.attempts) {
+    const Live& live = live_[id];
+    views.push_back({.id = id,
+                     .desired = attempt.assignment().desired(),
+                     .grace = GraceOf(attempt.assignment()),
+                     .shim = live.shim,
+                     .prepared = attempt.prepared(),
+                     .stopped = attempt.stopped(),
+                     .run_told = live.run_told,
+                     .stop_told = live.stop_told,
+                     .quit_told = live.quit_told});
+  }
+  for (const Action& action : Reconcile(views)) {
+    if (NeedsJournal(action.kind) && !journal_ok_) continue;
+    if (StartsSomething(action.kind) && !synced_) continue;
+    Perform(action);
+    ScheduleReconcile();
+  }
+}
+
+void AgentCore::Perform(const Action& action) {
+  const AttemptId& id = action.id;
+  Live& live = live_[id];
+  const JournalAttempt& attempt = state_.attempts.at(id);
+  switch (action.kind) {
+    case Action::Kind::kLaunch:
+      Launch(id);
+      break;
+    case Action::Kind::kRun:
+      live.run_told = true;
+      launcher_.Run(id, ComposeRun(attempt.assignment().rendezvous()));
+      break;
+    case Action::Kind::kStop:
+      live.stop_told = action.grace;
+      launcher_.Stop(id, action.grace);
+      break;
+    case Action::Kind::kFinish:
+      JournalFactsOf(FactsOfNothing(attempt, "", executor_.clock().WallNow()));
+      break;
+    case Action::Kind::kLose:
+      JournalFactsOf(FactsOfNothing(attempt, kUnknownHere, executor_.clock().WallNow()));
+      break;
+    case Action::Kind::kQuit:
+      live.quit_told = true;
+      launcher_.Quit(id);
+      break;
+    case Action::Kind::kForget:
+      Forget(id);
+      break;
+  }
+}
+
+void AgentCore::Launch(const AttemptId& id) {
+  const JournalAttempt& attempt = state_.attempts.at(id);
+  if (!attempt.assignment().has_launch()) {
+    JournalFactsOf(FactsOfDeath(attempt, "the coordinator sent no launch specification", {},
+                                executor_.clock().WallNow()));
+    return;
+  }
+  const v1::LaunchSpec& launch = attempt.assignment().launch();
+  ComposeContext context;
+  context.attempt = id;
+  context.node = options_.node_id;
+  context.environ = options_.environ;
+  context.home = options_.home;
+  context.fake_unkillable_rank = options_.fake_unkillable_rank;
+  if (const std::optional<milliseconds> stop_after = StopAfterOf(launch)) {
+    const TimePoint fresh = session_.fresh_since().value_or(started_at_);
+    const auto age = std::chrono::duration_cast<milliseconds>(executor_.clock().Now() - fresh);
+    context.lease = std::max(*stop_after - age, milliseconds(1));
+  }
+  Live& live = live_[id];
+  ++live.launches;
+  live.shim = ShimState::kFollowed;
+  Notice(Severity::kInfo, fmt::format("launching {} ranks={}", Describe(id), launch.ranks_size()));
+  launcher_.Launch(id, ComposeBootstrap(launch, context));
+}
+
+void AgentCore::Forget(const AttemptId& id) {
+  JournalRecord record;
+  *record.mutable_forgotten() = KeyOf(id);
+  const AttemptId copy = id;
+  Journal(record);
+  live_.erase(copy);
+  launcher_.Release(copy);
+  Notice(Severity::kInfo, fmt::format("attempt released {}", Describe(copy)));
+  observer_.OnForgotten(copy);
+}
+
+// --- Journal ---
+
+void AgentCore::Journal(const JournalRecord& record) {
+  if (journal_ok_) {
+    const absl::Status status = store_.Append(record);
+    if (!status.ok()) {
+      journal_ok_ = false;
+      Notice(Severity::kError, fmt::format("journal cannot be written, trying again error=\"{}\"",
+                                           MessageOf(status)));
+    }
+  }
+  const absl::Status applied = ApplyRecord(state_, record);
+  if (!applied.ok()) {
+    // The record was made from this very state, so this is a mistake in the agent. Going on would
+    // make a journal that nobody can read.
+    Notice(Severity::kError, fmt::format("bug: {}", MessageOf(applied)));
+    std::abort();
+  }
+  if (!journal_ok_) return;
+  durable_seq_ = state_.last_seq();
+  if (store_.size_bytes() > compact_at_bytes_) RewriteJournal();
+}
+
+void AgentCore::JournalAssignment(const v1::Assignment& assignment) {
+  const AttemptId id = IdOf(assignment.key());
+  const bool is_new = !state_.attempts.contains(id);
+  JournalRecord record;
+  *record.mutable_assignment() = assignment;
+  Journal(record);
+  Notice(Severity::kInfo,
+         fmt::format("assignment {} generation={} desired={}", Describe(id),
+                     assignment.generation(), v1::Assignment::Desired_Name(assignment.desired())));
+  if (is_new) Announce(id);
+  ScheduleReconcile();
+}
+
+void AgentCore::JournalFactsOf(JournalFacts facts) {
+  uint64_t seq = state_.last_seq();
+  for (v1::Event& event : *facts.mutable_events()) event.set_seq(++seq);
+  JournalRecord record;
+  *record.mutable_facts() = std::move(facts);
+  Journal(record);
+  const AttemptId id = IdOf(record.facts().key());
+  for (const v1::Event& event : record.facts().events()) {
+    Notice(Severity::kInfo, fmt::format("{} {}", DescribeEvent(event), Describe(id)));
+    if (event.has_rank_log_closed()) {
+      observer_.OnLogClosed(id, event.rank_log_closed().rank(), event.rank_log_closed().size());
+    }
+  }
+  ScheduleFlush();
+  ScheduleReconcile();
+}
+
+bool AgentCore::RewriteJournal() {
+  const absl::Status status = store_.Rewrite(SnapshotOf(state_));
+  if (!status.ok()) {
+    Notice(Severity::kWarning,
+           fmt::format("journal cannot be rewritten error=\"{}\"", MessageOf(status)));
+    compact_at_bytes_ = 2 * store_.size_bytes();
+    return false;
+  }
+  compact_at_bytes_ = std::max(options_.compact_bytes, 4 * store_.size_bytes());
+  return true;
+}
+
+void AgentCore::Announce(const AttemptId& id) {
+  const JournalAttempt& attempt = state_.attempts.at(id);
+  observer_.OnAttempt(id, RanksOf(attempt));
+  for (const internal::JournalRank& rank : attempt.ranks()) {
+    if (rank.log_closed()) observer_.OnLogClosed(id, rank.rank(), rank.log_size());
+  }
+}
+
+// --- Telling events ---
+
+void AgentCore::ScheduleFlush() {
+  if (std::exchange(flush_posted_, true)) return;
+  PostSelf(&AgentCore::FlushEvents);
+}
+
+void AgentCore::FlushEvents() {
+  flush_posted_ = false;
+  while (session_.open() && sent_seq_ < durable_seq_ &&
+         sent_seq_ - state_.acked_seq < kMaxEventsInFlight) {
+    v1::EventBatch batch;
+    size_t bytes = 0;
+    uint64_t seq = sent_seq_;
+    while (seq < durable_seq_ && batch.events_size() < kMaxBatchEvents && bytes < kMaxBatchBytes) {
+      const v1::Event& event = state_.events[seq - state_.acked_seq];
+      *batch.add_events() = event;
+      bytes += event.ByteSizeLong();
+      ++seq;
+    }
+    if (!session_.SendEvents(std::move(batch))) return;
+    sent_seq_ = seq;
+  }
+}
+
+// --- Time ---
+
+void AgentCore::ArmTick() {
+  tick_timer_ = executor_.PostAfter(kTick, [this] { Tick(); });
+}
+
+void AgentCore::Tick() {
+  ArmTick();
+  if (!journal_ok_ && RewriteJournal()) {
+    journal_ok_ = true;
+    durable_seq_ = state_.last_seq();
+    Notice(Severity::kWarning, "journal can be written again");
+    ScheduleFlush();
+    ScheduleReconcile();
+  }
+  RenewLeases();
+  CheckAbandoned();
+}
+
+void AgentCore::RenewLeases() {
+  const std::optional<TimePoint> fresh = session_.fresh_since();
+  if (!fresh) return;
+  const auto age = std::chrono::duration_cast<milliseconds>(executor_.clock().Now() - *fresh);
+  for (const auto& [id, attempt] : state_.attempts) {
+    const std::optional<milliseconds> stop_after = StopAfterOf(attempt.assignment().launch());
+    if (attempt.stopped() || !stop_after || live_[id].shim != ShimState::kFollowed) continue;
+    // Renewed for the rest only; what ran out is left to run out.
+    if (*stop_after > age) launcher_.Renew(id, *stop_after - age);
+  }
+}
+
+void AgentCore::CheckAbandoned() {
+  if (!options_.ephemeral_after || abandoned_) return;
+  const TimePoint heard = std::max(session_.fresh_since().value_or(started_at_), started_at_);
+  if (executor_.clock().Now() - heard < *options_.ephemeral_after) return;
+  for (const auto& [id, attempt] : state_.attempts) {
+    if (!attempt.stopped()) return;
+  }
+  abandoned_ = true;
+  for (const auto& [id, live] : live_) {
+    if (live.shim == ShimState::kFollowed) launcher_.Quit(id);
+  }
+  observer_.OnAbandoned();
+}
+
+void AgentCore::PostSelf(void (AgentCore::*method)()) {
+  executor_.Post([this, method, alive = std::weak_ptr<int>(alive_)] {
+    if (!alive.expired()) (this->*method)();
+  });
+}
+
+void AgentCore::Notice(Severity severity, const std::string& line) {
+  observer_.OnNotice(severity, line);
+}
+
+}  // namespace muster

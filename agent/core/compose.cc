@@ -1,0 +1,148 @@
+#include "agent/core/compose.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+namespace muster {
+namespace {
+
+// Ordered, so that equal inputs give equal bytes.
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+constexpr std::array<std::string_view, 13> kServiceNames = {
+    "CACHE_DIRECTORY",
+    "CONFIGURATION_DIRECTORY",
+    "CREDENTIALS_DIRECTORY",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+    "LOGS_DIRECTORY",
+    "MAINPID",
+    "MANAGERPID",
+    "MONITOR_EXIT_CODE",
+    "NOTIFY_SOCKET",
+    "RUNTIME_DIRECTORY",
+    "STATE_DIRECTORY",
+    "SYSTEMD_EXEC_PID",
+};
+constexpr std::array<std::string_view, 3> kServicePrefixes = {"GRPC_", "LISTEN_", "WATCHDOG_"};
+// Stale in another working directory; and what comes with ShimRun, once it is known.
+constexpr std::array<std::string_view, 4> kNotInherited = {"MASTER_ADDR", "MASTER_PORT", "OLDPWD",
+                                                           "PWD"};
+
+bool Contains(auto& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+Environment Inherited(const std::vector<std::string>& environ) {
+  Environment env;
+  for (const std::string& pair : environ) {
+    const size_t equals = pair.find('=');
+    // The C library's getenv takes the first of two equal names, so that one is inherited.
+    if (equals == std::string::npos || equals == 0) continue;
+    const std::string name = pair.substr(0, equals);
+    if (IsServiceOwned(name) || Contains(kNotInherited, name)) continue;
+    env.emplace(name, pair.substr(equals + 1));
+  }
+  return env;
+}
+
+std::string Expand(const v1::EnvAssignment& assignment, const Environment& env,
+                   const std::string& home) {
+  std::string value;
+  for (const v1::EnvPart& part : assignment.parts()) {
+    switch (part.part_case()) {
+      case v1::EnvPart::kLiteral:
+        value += part.literal();
+        break;
+      case v1::EnvPart::kVariable: {
+        const auto found = env.find(part.variable());
+        if (found != env.end()) value += found->second;
+        break;
+      }
+      case v1::EnvPart::kHome:
+        if (part.home()) value += home;
+        break;
+      case v1::EnvPart::PART_NOT_SET:
+        break;
+    }
+  }
+  return value;
+}
+
+std::vector<std::string> ArgvOf(const v1::LaunchSpec& launch, uint32_t local_rank) {
+  std::vector<std::string> argv(launch.argv().begin(), launch.argv().end());
+  if (launch.local_rank_argument_index() != 0) {
+    const size_t index = std::min<size_t>(launch.local_rank_argument_index(), argv.size());
+    argv.insert(argv.begin() + static_cast<int64_t>(index),
+                fmt::format("--local_rank={}", local_rank));
+  }
+  return argv;
+}
+
+uint64_t Milliseconds(const google::protobuf::Duration& duration) {
+  if (duration.seconds() < 0 || duration.nanos() < 0) return 0;
+  return static_cast<uint64_t>(duration.seconds()) * 1000 +
+         static_cast<uint64_t>(duration.nanos()) / 1'000'000;
+}
+
+}  // namespace
+
+bool IsServiceOwned(std::string_view name) {
+  if (Contains(kServiceNames, name)) return true;
+  return std::any_of(kServicePrefixes.begin(), kServicePrefixes.end(),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+internal::ShimBootstrap ComposeBootstrap(const v1::LaunchSpec& launch,
+                                         const ComposeContext& context) {
+  internal::ShimBootstrap bootstrap;
+  bootstrap.set_format(1);
+  bootstrap.set_job_id(context.attempt.job.value());
+  bootstrap.set_attempt(context.attempt.attempt);
+  bootstrap.set_node_id(context.node.value());
+  bootstrap.set_reserve_port(launch.has_rendezvous());
+  bootstrap.set_port(launch.rendezvous().port());
+  bootstrap.set_working_directory(launch.working_directory());
+  bootstrap.set_script(launch.script());
+  bootstrap.set_lease_ms(static_cast<uint64_t>(context.lease.count()));
+  bootstrap.set_grace_ms(launch.has_stop_grace() ? Milliseconds(launch.stop_grace()) : 30'000);
+  bootstrap.set_log_quota_bytes(launch.log_quota_bytes());
+  bootstrap.set_holder(launch.holder());
+  if (context.fake_unkillable_rank) {
+    bootstrap.set_has_fake_unkillable_rank(true);
+    bootstrap.set_fake_unkillable_rank(*context.fake_unkillable_rank);
+  }
+
+  Environment env = Inherited(context.environ);
+  env.emplace("PYTHONUNBUFFERED", "1");
+  for (const v1::EnvAssignment& assignment : launch.env()) {
+    env[assignment.name()] = Expand(assignment, env, context.home);
+  }
+  env["PWD"] = launch.working_directory();
+  for (const v1::RankSpec& spec : launch.ranks()) {
+    bootstrap.add_slots(spec.slot());
+    internal::ShimRank& rank = *bootstrap.add_ranks();
+    rank.set_rank(spec.rank());
+    rank.set_slot(spec.slot());
+    for (std::string& arg : ArgvOf(launch, spec.local_rank())) rank.add_argv(std::move(arg));
+    Environment own = env;
+    for (const v1::EnvPair& pair : spec.env()) own[pair.name()] = pair.value();
+    own["MUSTER_JOB_ID"] = context.attempt.job.value();
+    own["MUSTER_ATTEMPT"] = fmt::format("{}", context.attempt.attempt);
+    own["MUSTER_NODE"] = context.node.value();
+    for (const auto& [name, value] : own) rank.add_env(fmt::format("{}={}", name, value));
+  }
+  return bootstrap;
+}
+
+internal::ShimRun ComposeRun(const v1::Rendezvous& rendezvous) {
+  internal::ShimRun run;
+  run.add_env(fmt::format("MASTER_ADDR={}", rendezvous.address()));
+  run.add_env(fmt::format("MASTER_PORT={}", rendezvous.port()));
+  return run;
+}
+
+}  // namespace muster

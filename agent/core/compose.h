@@ -1,0 +1,54 @@
+// Turns what the coordinator wants of this node into what the shim needs: final argv and
+// environment of every rank. Pure: the agent's own environment is an argument. Never expands
+// anything by a shell.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "muster/internal/shim.pb.h"
+#include "muster/v1/types.pb.h"
+
+namespace muster {
+
+// What composing needs besides the launch specification.
+struct ComposeContext {
+  AttemptId attempt;
+  NodeId node;
+  // The agent's own environment, `NAME=value` strings.
+  std::vector<std::string> environ;
+  // Home directory of the user that ranks run as.
+  std::string home;
+  // Time until the shim stops its ranks by itself unless it is renewed. Zero: never.
+  std::chrono::milliseconds lease{0};
+  // Test hook, passed on to the shim: the end of this rank is never believed.
+  std::optional<uint32_t> fake_unkillable_rank;
+};
+
+// Environment of a rank, lowest layer first, the later wins:
+//   1. `context.environ` without what belongs to the agent's own service (IsServiceOwned), without
+//      PWD and OLDPWD, and without MASTER_ADDR and MASTER_PORT, which come with ShimRun;
+//   2. PYTHONUNBUFFERED=1 unless layer 1 sets it;
+//   3. `launch.env` in order. A variable part is its value so far in this same environment, else
+//      empty; the home part is `context.home`; literals are copied byte for byte;
+//   4. PWD, the working directory; the rank's own `RankSpec.env`; MUSTER_JOB_ID, MUSTER_ATTEMPT,
+//      MUSTER_NODE.
+// Names are unique and in byte order. argv is `launch.argv`, with `--local_rank=N` inserted before
+// `local_rank_argument_index` unless that is 0. The directories of the attempt, the leases and the
+// cgroup are left empty: the launcher fills them.
+internal::ShimBootstrap ComposeBootstrap(const v1::LaunchSpec& launch,
+                                         const ComposeContext& context);
+
+// MASTER_ADDR and MASTER_PORT for ShimRun.
+internal::ShimRun ComposeRun(const v1::Rendezvous& rendezvous);
+
+// True for variables that describe the agent's own service (systemd's socket, watchdog, journal and
+// directories; settings of gRPC) and mean nothing, or harm, in a rank.
+bool IsServiceOwned(std::string_view name);
+
+}  // namespace muster

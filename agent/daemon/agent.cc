@@ -1,0 +1,169 @@
+#include "agent/daemon/agent.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/random.h>
+
+#include <array>
+#include <utility>
+
+#include "agent/node/facts.h"
+#include "agent/supervise/cgroup.h"
+#include "common/base/annotate.h"
+
+namespace muster {
+namespace {
+
+using std::chrono::milliseconds;
+
+// An agent of one job ends this long after its coordinator, when nothing of it runs.
+constexpr std::chrono::seconds kEphemeralAfter{6};
+// Time for ranks when an ephemeral agent is told to end, and for killing what is left then.
+constexpr milliseconds kLeaveGrace{4000};
+constexpr milliseconds kLeaveMargin{3000};
+// Time for the last events to reach the coordinator.
+constexpr milliseconds kFlushLimit{500};
+constexpr milliseconds kFlushStep{10};
+// How long the start may wait for a name server.
+constexpr milliseconds kResolverLimit{1000};
+
+uint64_t RandomNumber() {
+  uint64_t number = 0;
+  // Early in the boot of a machine the pool may be empty; then the clock has to do.
+  if (::getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number)) {
+    number = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+  return number;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config) {
+  auto agent = std::unique_ptr<Agent>(new Agent(config));
+  const absl::Status status = agent->Start();
+  if (!status.ok()) return status;
+  return agent;
+}
+
+Agent::Agent(const AgentConfig& config)
+    : config_(config),
+      attempts_directory_(config.state_directory + "/attempts"),
+      store_(config.state_directory + "/journal") {}
+
+Agent::~Agent() = default;
+
+absl::Status Agent::Start() {
+  const absl::StatusOr<std::string> boot_id = ReadBootId();
+  if (!boot_id.ok()) return boot_id.status();
+  const std::string cgroup = FindWritableCgroup();
+
+  absl::StatusOr<std::unique_ptr<ShimLauncher>> launcher =
+      ShimLauncher::Create(loop_, {.node_id = config_.node_id,
+                                   .boot_id = *boot_id,
+                                   .attempts_directory = attempts_directory_,
+                                   .shim_binary = config_.shim_binary,
+                                   .environ = config_.environ,
+                                   .lease_directory = config_.lease_directory,
+                                   .cgroup_parent = cgroup});
+  if (!launcher.ok()) return launcher.status();
+  launcher_ = *std::move(launcher);
+
+  spool_ = std::make_unique<InotifySpool>(
+      loop_, attempts_directory_, [this](const LogFileId& file) { shipper_->OnSpoolGrew(file); });
+  shipper_ = std::make_unique<LogShipper>(
+      loop_, config_.node_id, *spool_,
+      LogShipper::Callbacks{
+          .committed =
+              [this](const LogFileId& file, uint64_t bytes) {
+                launcher_->Committed(file.attempt, file.rank, bytes);
+              },
+          .complete =
+              [](const LogFileId& file) {
+                spdlog::debug("output stored job={} attempt={} rank={}", file.attempt.job.value(),
+                              file.attempt.attempt, file.rank);
+              },
+          .failed =
+              [](const LogFileId& file, const absl::Status& status) {
+                spdlog::error("output not shipped job={} attempt={} rank={} error=\"{}\"",
+                              file.attempt.job.value(), file.attempt.attempt, file.rank,
+                              MessageOf(status));
+              }});
+
+  AgentOptions options;
+  options.node_id = config_.node_id;
+  options.agent_instance_id = fmt::format("{:016x}", RandomNumber());
+  options.boot_id = *boot_id;
+  if (!cgroup.empty()) options.capabilities.push_back("cgroup-kill");
+  options.facts =
+      CollectFacts({.slots = config_.slots,
+                    .addresses = config_.addresses,
+                    .resolver_limit = config_.ephemeral ? milliseconds(0) : kResolverLimit});
+  options.environ = config_.environ;
+  options.home = config_.home;
+  options.fake_unkillable_rank = config_.fake_unkillable_rank;
+  if (config_.ephemeral) options.ephemeral_after = kEphemeralAfter;
+  options.pending_log_bytes = [this] { return shipper_->pending_bytes(); };
+  core_ = std::make_unique<AgentCore>(loop_, store_, *launcher_, static_cast<AgentObserver&>(*this),
+                                      std::move(options));
+
+  logs_ = std::make_unique<LogClient>(loop_, config_.coordinator, RandomNumber(), *shipper_);
+  session_ = std::make_unique<SessionClient>(
+      loop_, config_.coordinator, RandomNumber(),
+      SessionClient::Handlers{
+          .connected = [this](AgentSessionSink* sink) { core_->OnConnected(sink); },
+          .message = [this](const v1::CoordinatorMessage& message) { core_->OnMessage(message); },
+          .disconnected = [this](const absl::Status& status) { core_->OnDisconnected(status); }});
+  const absl::Status started = core_->Start();
+  if (!started.ok()) return started;
+  return session_->Start();
+}
+
+void Agent::Leave() {
+  if (!config_.ephemeral) {
+    loop_.Stop();
+    return;
+  }
+  StopRanks(leaving_ ? milliseconds(0) : kLeaveGrace);
+}
+
+void Agent::StopRanks(milliseconds grace) {
+  leaving_ = true;
+  launcher_->StopAll(grace, grace + kLeaveMargin,
+                     [this] { StopWhenTold(loop_.clock().Now() + kFlushLimit); });
+}
+
+// Ends the loop once the coordinator has every event, or at `deadline`.
+void Agent::StopWhenTold(TimePoint deadline) {
+  if (core_->state().events.empty() || loop_.clock().Now() >= deadline) {
+    loop_.Stop();
+    return;
+  }
+  loop_.PostAfter(kFlushStep, [this, deadline] { StopWhenTold(deadline); });
+}
+
+void Agent::OnNotice(Severity severity, const std::string& line) {
+  const auto level = severity == Severity::kError     ? spdlog::level::err
+                     : severity == Severity::kWarning ? spdlog::level::warn
+                                                      : spdlog::level::info;
+  spdlog::log(level, "{}", line);
+}
+
+void Agent::OnSession(const std::string& session_id) { logs_->Open(session_id); }
+
+void Agent::OnSessionLost() { logs_->Close(); }
+
+void Agent::OnAttempt(const AttemptId& id, const std::vector<uint32_t>& ranks) {
+  shipper_->AddFiles(id, ranks);
+}
+
+void Agent::OnLogClosed(const AttemptId& id, uint32_t rank, uint64_t size) {
+  shipper_->OnClosed({id, rank}, size);
+}
+
+void Agent::OnForgotten(const AttemptId& id) { shipper_->RemoveAttempt(id); }
+
+void Agent::OnAbandoned() {
+  spdlog::info("the coordinator is gone, leaving");
+  loop_.Post([this] { StopRanks(milliseconds(0)); });
+}
+
+}  // namespace muster

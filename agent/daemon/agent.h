@@ -1,0 +1,67 @@
+// The composition root of the agent: everything it is made of, in the order of dependence, on one
+// event loop. Made, run and destroyed by main on one thread.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/core/agent_core.h"
+#include "agent/daemon/config.h"
+#include "agent/rpc/log_client.h"
+#include "agent/rpc/session_client.h"
+#include "agent/session/log_shipper.h"
+#include "agent/store/file_agent_store.h"
+#include "agent/supervise/shim_launcher.h"
+#include "agent/supervise/spool.h"
+#include "common/io/event_loop.h"
+
+namespace muster {
+
+class Agent final : private AgentObserver {
+ public:
+  // Reads the journal, adopts what runs and dials the coordinator. The state directory exists and
+  // is locked.
+  static absl::StatusOr<std::unique_ptr<Agent>> Create(const AgentConfig& config);
+  ~Agent() override;
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  // Runs until Leave is done, or an ephemeral agent is not needed any more.
+  void Run() { loop_.Run(); }
+  EventLoop& loop() { return loop_; }
+
+  // Ends the agent. Ranks stay; those of an ephemeral agent are stopped first, and killed at once
+  // when it is called again. On the loop thread.
+  void Leave();
+
+ private:
+  explicit Agent(const AgentConfig& config);
+  absl::Status Start();
+  void StopRanks(std::chrono::milliseconds grace);
+  void StopWhenTold(TimePoint deadline);
+
+  void OnNotice(Severity severity, const std::string& line) override;
+  void OnSession(const std::string& session_id) override;
+  void OnSessionLost() override;
+  void OnAttempt(const AttemptId& id, const std::vector<uint32_t>& ranks) override;
+  void OnLogClosed(const AttemptId& id, uint32_t rank, uint64_t size) override;
+  void OnForgotten(const AttemptId& id) override;
+  void OnAbandoned() override;
+
+  const AgentConfig config_;
+  const std::string attempts_directory_;
+  EventLoop loop_;
+  FileAgentStore store_;
+  std::unique_ptr<ShimLauncher> launcher_;
+  std::unique_ptr<InotifySpool> spool_;
+  std::unique_ptr<LogShipper> shipper_;
+  std::unique_ptr<AgentCore> core_;
+  std::unique_ptr<LogClient> logs_;
+  std::unique_ptr<SessionClient> session_;
+  bool leaving_ = false;
+};
+
+}  // namespace muster

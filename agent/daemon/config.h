@@ -1,0 +1,53 @@
+// What the agent program was asked to do: its flags, its environment, and what follows from them.
+// Read once in main; values only.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+
+namespace muster {
+
+struct AgentConfig {
+  NodeId node_id;
+  // `unix:/path`.
+  std::string coordinator;
+  // Absolute.
+  std::string state_directory;
+  // Ends with its coordinator, and takes its ranks along.
+  bool ephemeral = false;
+  uint32_t slots = 8;
+  // Numeric; empty: those of the network interfaces.
+  std::vector<std::string> addresses;
+  std::string shim_binary;
+  // Value of MUSTER_LEASE_DIR; empty: the default.
+  std::string lease_directory;
+  // Home directory of the user, for `~/` in environment files.
+  std::string home;
+  // The environment as it was found, `NAME=value`. Ranks inherit it.
+  std::vector<std::string> environ;
+  // Test hook: value of FAKE_UNKILLABLE_RANK.
+  std::optional<uint32_t> fake_unkillable_rank;
+};
+
+struct CommandLine {
+  // Set: print it and exit with `exit_code`; `error` tells whether to stderr.
+  std::optional<std::string> text;
+  bool error = false;
+  int exit_code = 0;
+  AgentConfig config;
+};
+
+// Parses `agent run ...` and looks at `environment`, which holds the environment of the process.
+CommandLine ParseCommandLine(int argc, const char* const* argv, const char* const* environment);
+
+// The value of `name` among `NAME=value` strings.
+std::optional<std::string> FindVariable(const std::vector<std::string>& environ,
+                                        const std::string& name);
+
+}  // namespace muster

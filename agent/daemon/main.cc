@@ -1,0 +1,115 @@
+// The agent program: serves one node.
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "agent/daemon/agent.h"
+#include "agent/daemon/config.h"
+#include "agent/daemon/service_notify.h"
+#include "agent/daemon/state_lock.h"
+#include "common/base/annotate.h"
+#include "common/base/signal_names.h"
+#include "common/base/version.h"
+#include "common/io/unique_fd.h"
+#include "common/log/log.h"
+#include "common/rpc/process.h"
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kBadUsage = 2;
+// How long a new agent waits for one that was told or made to end.
+constexpr std::chrono::milliseconds kLockPatience{2000};
+// What is not given back by then is given back by the kernel.
+constexpr unsigned kEndLimitSeconds = 5;
+
+void RaiseOpenFileLimit() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  // Fails in rare containers only; then the lower limit has to do.
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Signals that end the agent. An inherited "ignore" of SIGHUP (nohup) stays.
+sigset_t EndingSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  struct sigaction hangup = {};
+  if (::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) {
+    sigaddset(&signals, SIGHUP);
+  }
+  return signals;
+}
+
+// To stderr in every case: a log file is not where people look first.
+int Fail(const absl::Status& status) {
+  const std::string text(muster::MessageOf(status));
+  std::fprintf(stderr, "agent: %s\n", text.c_str());
+  return absl::IsInvalidArgument(status) ? kBadUsage : kFailed;
+}
+
+int Serve(const muster::AgentConfig& config) {
+  // Before any thread exists, so that all inherit it.
+  const sigset_t ending = EndingSignals();
+  ::sigprocmask(SIG_BLOCK, &ending, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  RaiseOpenFileLimit();
+
+  absl::Status status = muster::MakeStateDirectory(config.state_directory);
+  if (!status.ok()) return Fail(status);
+  absl::StatusOr<muster::UniqueFd> lock =
+      muster::LockStateDirectory(config.state_directory, kLockPatience);
+  if (!lock.ok()) return Fail(lock.status());
+  muster::LogOptions log;
+  if (config.ephemeral) log = {.file = config.state_directory + "/agent.log", .level = "warn"};
+  status = muster::SetUpLog(log);
+  if (!status.ok()) spdlog::warn("log error={}", muster::LogQuoted(muster::MessageOf(status)));
+  muster::PrepareProcessForGrpc();
+  spdlog::info("agent starts version={} node={} coordinator={}", muster::kVersion,
+               muster::LogQuoted(config.node_id.value()), muster::LogQuoted(config.coordinator));
+
+  absl::StatusOr<std::unique_ptr<muster::Agent>> agent = muster::Agent::Create(config);
+  if (!agent.ok()) return Fail(agent.status());
+  const muster::UniqueFd signals(::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals) return Fail(muster::ErrnoStatus(errno, "signalfd"));
+  muster::EventLoop& loop = (*agent)->loop();
+  loop.WatchFd(signals.get(), EPOLLIN, [&](uint32_t) {
+    signalfd_siginfo info = {};
+    if (::read(signals.get(), &info, sizeof(info)) != sizeof(info)) return;
+    spdlog::info("agent leaves signal={}", muster::SignalName(static_cast<int>(info.ssi_signo)));
+    (*agent)->Leave();
+  });
+  {
+    muster::ServiceNotify notify(loop, config.environ);
+    notify.Ready();
+    (*agent)->Run();
+    notify.Stopping();
+  }
+  loop.UnwatchFd(signals.get());
+  ::signal(SIGALRM, [](int) { ::_exit(0); });
+  ::alarm(kEndLimitSeconds);
+  agent->reset();
+  spdlog::info("agent ended");
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const muster::CommandLine line = muster::ParseCommandLine(argc, argv, environ);
+  if (line.text) {
+    std::fputs(line.text->c_str(), line.error ? stderr : stdout);
+    return line.exit_code;
+  }
+  return Serve(line.config);
+}

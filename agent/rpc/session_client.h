@@ -1,0 +1,72 @@
+// Keeps a Session stream to the coordinator: dials, for ever, with jittered backoff, and passes
+// messages between stream and agent core. Everything here lives on the loop thread. It understands
+// nothing of what it passes on, and opens a new connection for every attempt, so that no backoff
+// but its own is in force.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "agent/session/backoff.h"
+#include "agent/session/coordinator_session.h"
+#include "common/base/executor.h"
+#include "muster/v1/agent.pb.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace muster {
+
+class SessionClient {
+ public:
+  // What the core hears. See AgentCore::OnConnected, OnMessage, OnDisconnected.
+  struct Handlers {
+    std::function<void(AgentSessionSink* sink)> connected;
+    std::function<void(const v1::CoordinatorMessage&)> message;
+    std::function<void(const absl::Status&)> disconnected;
+  };
+  // The first waits are short, because a local coordinator and its agents start together.
+  static constexpr Backoff::Options kBackoff{std::chrono::milliseconds(20),
+                                             std::chrono::milliseconds(5000)};
+
+  // `target` as MakeChannel takes it. `seed` makes the jitter of this agent its own. `executor`
+  // outlives the client.
+  SessionClient(Executor& executor, std::string target, uint64_t seed, Handlers handlers);
+  // Blocks until gRPC is done with the stream, a moment after it was cancelled.
+  ~SessionClient();
+  SessionClient(const SessionClient&) = delete;
+  SessionClient& operator=(const SessionClient&) = delete;
+
+  // Dials now. INVALID_ARGUMENT when the target is not understood. Once.
+  absl::Status Start();
+  // Ends the stream and dials no more.
+  void Stop();
+
+ private:
+  class Stream;
+
+  void Dial();
+  void OnMessage(const v1::CoordinatorMessage& message);
+  void OnEnded(const absl::Status& status);
+
+  Executor& executor_;
+  const std::string target_;
+  const Handlers handlers_;
+  Backoff backoff_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<Stream> stream_;
+  Executor::TimerId timer_ = 0;
+  bool stopped_ = false;
+};
+
+// True for endings that dialling again soon does not mend: refused credentials, another version, a
+// newer session of the same node.
+bool IsLastingRefusal(const absl::Status& status);
+
+}  // namespace muster

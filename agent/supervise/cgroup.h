@@ -1,0 +1,45 @@
+// Control groups (version 2) for attempts: a group per attempt lets everything that its ranks ever
+// started be killed at once, however it detached itself. No controller is ever enabled.
+// Thread-safe: no state. Only `KillCgroup` blocks, for a bounded time.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/ids.h"
+
+namespace muster {
+
+// Path of the group inside the hierarchy ("/system.slice/x.service"), from the text of
+// /proc/self/cgroup. Empty without a version 2 hierarchy.
+std::string ParseUnifiedCgroup(std::string_view proc_self_cgroup);
+
+// Directory of this process's own group when attempts can get groups below it: version 2, writable,
+// with `cgroup.kill`. Empty when not, for example without root or delegation.
+std::string FindWritableCgroup();
+
+// Name of an attempt's group below the agent's own. `node` may hold any bytes.
+std::string CgroupName(const AttemptId& attempt, const NodeId& node);
+
+// Makes the directory `parent`/`name`. One that exists, empty, is taken as it is.
+absl::StatusOr<std::string> MakeCgroup(const std::string& parent, const std::string& name);
+
+// Deletes the group and the groups below it. OK when there is none. Fails with what keeps it busy.
+absl::Status RemoveCgroup(const std::string& directory);
+
+struct CgroupKill {
+  // Processes that were in the group, or in one below it.
+  uint32_t killed = 0;
+  // Those that are there still.
+  std::vector<int> left;
+};
+// Kills every process of the group and of those below it, then waits until none is left or `limit`
+// is over.
+CgroupKill KillCgroup(const std::string& directory, std::chrono::milliseconds limit);
+
+}  // namespace muster

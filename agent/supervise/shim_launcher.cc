@@ -1,0 +1,372 @@
+#include "agent/supervise/shim_launcher.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "agent/supervise/cgroup.h"
+#include "agent/supervise/remove_tree.h"
+#include "agent/supervise/sweep.h"
+#include "common/base/annotate.h"
+
+namespace muster {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr size_t kMostPathBytes = 4096;
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+
+std::vector<std::string> ListNames(int directory_fd) {
+  std::vector<std::string> names;
+  // A description of its own, because reading moves its position.
+  const int fd = ::openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return names;
+  const std::unique_ptr<DIR, CloseDirectory> directory(::fdopendir(fd));
+  if (!directory) {
+    ::close(fd);
+    return names;
+  }
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<Launcher::LogSize> ReadLogSizes(int directory_fd) {
+  std::vector<Launcher::LogSize> logs;
+  for (const std::string& name : ListNames(directory_fd)) {
+    const std::optional<uint32_t> rank = ParseRankLogName(name);
+    struct stat info = {};
+    if (!rank || ::fstatat(directory_fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(info.st_mode)) {
+      continue;
+    }
+    logs.push_back({*rank, static_cast<uint64_t>(info.st_size)});
+  }
+  std::sort(logs.begin(), logs.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  return logs;
+}
+
+absl::Status MakeDirectories(const std::string& path) {
+  for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoStatus(errno, part);
+    if (end == std::string::npos) return absl::OkStatus();
+  }
+}
+
+std::string CgroupOf(const AttemptDirectory& directory) {
+  return directory.ReadText(kCgroupFile, kMostPathBytes);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ShimLauncher>> ShimLauncher::Create(EventLoop& loop,
+                                                                   ShimLauncherOptions options) {
+  const absl::Status made = MakeDirectories(options.attempts_directory);
+  if (!made.ok()) return made;
+  UniqueFd root(::open(options.attempts_directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!root) return ErrnoStatus(errno, options.attempts_directory);
+  return std::unique_ptr<ShimLauncher>(new ShimLauncher(loop, std::move(options), std::move(root)));
+}
+
+ShimLauncher::ShimLauncher(EventLoop& loop, ShimLauncherOptions options, UniqueFd root)
+    : loop_(loop), options_(std::move(options)), root_(std::move(root)), reaper_(loop) {}
+
+ShimLauncher::~ShimLauncher() {
+  // Posted tasks and timers can hold followers for longer than this, and beyond the life of the
+  // loop.
+  for (const std::weak_ptr<ShimFollower>& made : made_) {
+    if (const Follower shim = made.lock()) shim->Shut();
+  }
+}
+
+WorkerThread& ShimLauncher::worker() {
+  if (!worker_) worker_ = std::make_unique<WorkerThread>("supervise");
+  return *worker_;
+}
+
+std::vector<AttemptId> ShimLauncher::ListAttempts() {
+  std::vector<AttemptId> ids;
+  for (const std::string& name : ListNames(root_.get())) {
+    if (const std::optional<AttemptId> id = ParseAttemptDirectoryName(name)) ids.push_back(*id);
+  }
+  return ids;
+}
+
+ShimLauncher::Follower ShimLauncher::Find(const AttemptId& id) const {
+  const auto it = followers_.find(id);
+  return it == followers_.end() ? nullptr : it->second;
+}
+
+ShimLauncher::Follower ShimLauncher::Make(const AttemptId& id) {
+  Follower& slot = followers_[id];
+  if (slot) {
+    slot->Detach();
+    // The new one must not take the old one for a shim.
+    if (slot->directory() != nullptr) slot->directory()->Unlock();
+  }
+  slot =
+      std::make_shared<ShimFollower>(loop_, reaper_, static_cast<ShimFollower::Owner&>(*this), id);
+  std::erase_if(made_, [](const auto& made) { return made.expired(); });
+  made_.push_back(slot);
+  return slot;
+}
+
+ShimLauncher::Follower ShimLauncher::FindOrOpen(const AttemptId& id) {
+  if (Follower shim = Find(id)) return shim;
+  absl::StatusOr<AttemptDirectory> directory =
+      AttemptDirectory::Open(root_.get(), options_.attempts_directory, id);
+  if (!directory.ok()) return nullptr;
+  Follower shim = Make(id);
+  shim->Detach();
+  shim->Adopt(*std::move(directory), 1);
+  return shim;
+}
+
+absl::Status ShimLauncher::FillBootstrap(const AttemptId& id, const AttemptDirectory& directory,
+                                         internal::ShimBootstrap* bootstrap) {
+  // Empty: the shim knows the default and its fallback.
+  bootstrap->set_lease_directory(options_.lease_directory);
+  bootstrap->set_attempt_directory(directory.path());
+  bootstrap->clear_cgroup_directory();
+  if (options_.cgroup_parent.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::string> cgroup =
+      MakeCgroup(options_.cgroup_parent, CgroupName(id, options_.node_id));
+  if (!cgroup.ok()) {
+    // The marks in the environment do as well, only slower.
+    spdlog::warn("attempt without cgroup job={} attempt={} error=\"{}\"", id.job.value(),
+                 id.attempt, MessageOf(cgroup.status()));
+    return absl::OkStatus();
+  }
+  bootstrap->set_cgroup_directory(*cgroup);
+  // Before the start: an agent after this one must find the group.
+  return directory.WriteText(kCgroupFile, *cgroup);
+}
+
+void ShimLauncher::Launch(const AttemptId& id, internal::ShimBootstrap bootstrap) {
+  Follower shim = Make(id);
+  if (ending_) {
+    shim->Fail("the agent of the node is about to end");
+    return;
+  }
+  absl::StatusOr<AttemptDirectory> directory =
+      AttemptDirectory::Create(root_.get(), options_.attempts_directory, id);
+  if (absl::IsAlreadyExists(directory.status())) {
+    directory = AttemptDirectory::Open(root_.get(), options_.attempts_directory, id);
+    if (directory.ok()) {
+      const absl::StatusOr<bool> free = directory->TryLock();
+      bool recorded = false;
+      const absl::Status read = directory->ReadRecords(1, [&](const internal::ShimRecord&) {
+        recorded = true;
+        return false;
+      });
+      if (!free.ok() || !*free || recorded || !read.ok()) {
+        // It was started by an agent that died. A second one must never run.
+        shim->Adopt(*std::move(directory), 1);
+        return;
+      }
+      directory->Unlock();
+    }
+  }
+  absl::Status status = directory.status();
+  if (status.ok()) status = FillBootstrap(id, *directory, &bootstrap);
+  if (!status.ok()) {
+    shim->Fail(std::string(MessageOf(status)));
+    return;
+  }
+  const ShimCommand command = {options_.shim_binary, options_.environ, directory->fd()};
+  shim->Launch(*std::move(directory), command, bootstrap);
+}
+
+void ShimLauncher::Adopt(const AttemptId& id, uint64_t next_index) {
+  Follower shim = Make(id);
+  absl::StatusOr<AttemptDirectory> directory =
+      AttemptDirectory::Open(root_.get(), options_.attempts_directory, id);
+  if (directory.ok()) {
+    shim->Adopt(*std::move(directory), next_index);
+  } else if (absl::IsNotFound(directory.status())) {
+    shim->Fail("nothing of the attempt is on this node");
+  } else {
+    shim->Fail(std::string(MessageOf(directory.status())));
+  }
+}
+
+void ShimLauncher::Run(const AttemptId& id, internal::ShimRun run) {
+  if (const Follower shim = Find(id)) shim->Run(std::move(run));
+}
+
+void ShimLauncher::Stop(const AttemptId& id, milliseconds grace) {
+  if (const Follower shim = Find(id)) shim->Stop(grace);
+}
+
+void ShimLauncher::Signal(const AttemptId& id, int signal, std::vector<uint32_t> ranks) {
+  if (const Follower shim = Find(id)) shim->Signal(signal, ranks);
+}
+
+void ShimLauncher::Renew(const AttemptId& id, milliseconds lease) {
+  if (const Follower shim = Find(id)) shim->Renew(lease);
+}
+
+void ShimLauncher::Committed(const AttemptId& id, uint32_t rank, uint64_t bytes) {
+  if (const Follower shim = Find(id)) shim->Committed(rank, bytes);
+}
+
+void ShimLauncher::Quit(const AttemptId& id) {
+  if (const Follower shim = Find(id)) shim->Quit();
+}
+
+void ShimLauncher::OnShimRecord(ShimFollower& shim, const internal::ShimRecord& record) {
+  if (observer_ != nullptr) observer_->OnRecord(shim.id(), record);
+  if (all_stopped_ && shim.finished()) shim.Quit();
+}
+
+void ShimLauncher::OnShimGone(ShimFollower& shim, const std::string& reason) {
+  if (observer_ != nullptr) observer_->OnGone(shim.id(), reason);
+  if (all_stopped_)
+    loop_.Post([this, alive = std::weak_ptr<int>(alive_)] {
+      if (!alive.expired()) CheckStopped();
+    });
+}
+
+void ShimLauncher::Sweep(const AttemptId& id, SweepDone done) {
+  const Follower shim = FindOrOpen(id);
+  if (!shim) {
+    SweepDead(id, nullptr, true, std::move(done));
+    return;
+  }
+  shim->Detach();
+  shim->Kill();
+  std::weak_ptr<int> alive = alive_;
+  shim->WhenDead(options_.quit_limit, [this, alive, id, shim, done = std::move(done)](bool dead) {
+    if (!alive.expired()) SweepDead(id, shim, dead, done);
+  });
+}
+
+// Also when the shim would not die: then at least its ranks.
+void ShimLauncher::SweepDead(const AttemptId& id, const Follower& shim, bool dead, SweepDone done) {
+  SweepTarget target = {.attempt = id, .node = options_.node_id};
+  AttemptDirectory* const directory = shim ? shim->directory() : nullptr;
+  UniqueFd directory_fd;
+  if (directory != nullptr) {
+    target.cgroup_directory = CgroupOf(*directory);
+    std::map<uint32_t, ProcessIdentity> running;
+    bool this_boot = false;
+    const absl::Status read = directory->ReadRecords(1, [&](const internal::ShimRecord& record) {
+      if (record.has_begun()) this_boot = record.begun().boot_id() == options_.boot_id;
+      if (record.has_rank_started()) {
+        const internal::ShimRankStarted& started = record.rank_started();
+        running[started.rank()] = {started.pid(), started.start_ticks()};
+      }
+      if (record.has_rank_exited()) running.erase(record.rank_exited().rank());
+      return true;
+    });
+    if (this_boot) {
+      for (const auto& [rank, process] : running) target.ranks.push_back(process);
+    }
+    if (!read.ok()) spdlog::warn("sweep records error=\"{}\"", MessageOf(read));
+    directory_fd.Reset(::fcntl(directory->fd(), F_DUPFD_CLOEXEC, 3));
+  }
+  std::weak_ptr<int> alive = alive_;
+  worker().Post([this, alive, dead, target = std::move(target), limit = options_.sweep_limit,
+                 fd = std::make_shared<UniqueFd>(std::move(directory_fd)), done = std::move(done)] {
+    const muster::SweepResult swept = muster::Sweep(target, limit);
+    SweepResult result;
+    result.killed = swept.killed;
+    result.unkillable = swept.unkillable;
+    if (!dead) result.unkillable.push_back("muster-shim of the attempt");
+    if (*fd) result.logs = ReadLogSizes(fd->get());
+    loop_.Post([alive, done, result = std::move(result)]() mutable {
+      if (!alive.expired()) done(std::move(result));
+    });
+  });
+}
+
+void ShimLauncher::Release(const AttemptId& id) {
+  const Follower shim = FindOrOpen(id);
+  if (!shim) return;
+  followers_.erase(id);
+  shim->Detach();
+  const std::string cgroup = shim->directory() != nullptr ? CgroupOf(*shim->directory()) : "";
+  leaving_[id] = shim;
+  std::weak_ptr<int> alive = alive_;
+  const auto gone = [this, alive, id, shim, cgroup](bool dead) {
+    if (alive.expired()) return;
+    if (!dead) {
+      spdlog::warn("shim does not exit, killed job={} attempt={}", id.job.value(), id.attempt);
+      shim->Kill();
+    }
+    const auto it = leaving_.find(id);
+    if (it != leaving_.end() && it->second == shim) leaving_.erase(it);
+    Delete(id, cgroup);
+    CheckStopped();
+  };
+  shim->Quit();
+  shim->WhenDead(options_.quit_limit, gone);
+}
+
+void ShimLauncher::Delete(const AttemptId& id, std::string cgroup) {
+  worker().Post([root = root_.get(), name = AttemptDirectoryName(id), cgroup = std::move(cgroup)] {
+    absl::Status status = cgroup.empty() ? absl::OkStatus() : RemoveCgroup(cgroup);
+    if (!status.ok()) spdlog::warn("cgroup not deleted error=\"{}\"", MessageOf(status));
+    status = RemoveTree(root, name);
+    if (!status.ok())
+      spdlog::warn("attempt not deleted name={} error=\"{}\"", name, MessageOf(status));
+  });
+}
+
+bool ShimLauncher::AnyAlive() const {
+  const auto lives = [](const auto& entry) { return !entry.second->dead(); };
+  return std::any_of(followers_.begin(), followers_.end(), lives) || !leaving_.empty();
+}
+
+void ShimLauncher::CheckStopped() {
+  if (!all_stopped_ || AnyAlive()) return;
+  const auto done = std::exchange(all_stopped_, nullptr);
+  done();
+}
+
+void ShimLauncher::StopAll(milliseconds grace, milliseconds limit, std::function<void()> done) {
+  ending_ = true;
+  all_stopped_ = std::move(done);
+  std::weak_ptr<int> alive = alive_;
+  for (const auto& [id, shim] : followers_) {
+    shim->Stop(grace);
+    if (shim->finished()) shim->Quit();
+  }
+  loop_.PostAfter(limit, [this, alive] {
+    if (alive.expired() || !all_stopped_) return;
+    auto left = std::make_shared<size_t>(1);
+    const auto one = [this, left] {
+      if (--*left > 0 || !all_stopped_) return;
+      const auto stopped = std::exchange(all_stopped_, nullptr);
+      stopped();
+    };
+    std::vector<AttemptId> ids;
+    for (const auto& [id, shim] : followers_) {
+      if (!shim->dead()) ids.push_back(id);
+    }
+    for (const AttemptId& id : ids) {
+      ++*left;
+      Sweep(id, [one](SweepResult) { one(); });
+    }
+    one();
+  });
+  loop_.Post([this, alive] {
+    if (!alive.expired()) CheckStopped();
+  });
+}
+
+}  // namespace muster

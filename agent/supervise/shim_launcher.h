@@ -1,0 +1,109 @@
+// The Launcher of a real node: directories, muster-shim processes, their sockets, and the killing
+// of what dead shims left behind. Lives on the loop thread; what can block (scanning /proc,
+// deleting files) runs on a worker thread of its own. It never interprets what an attempt is for.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/core/launcher.h"
+#include "agent/supervise/shim_follower.h"
+#include "agent/supervise/shim_process.h"
+#include "common/io/event_loop.h"
+#include "common/io/unique_fd.h"
+#include "common/io/worker_thread.h"
+
+namespace muster {
+
+struct ShimLauncherOptions {
+  NodeId node_id;
+  // The current boot: process numbers recorded under another one mean nothing.
+  std::string boot_id;
+  // Absolute directory that holds one directory per attempt; made (0700) when missing.
+  std::string attempts_directory;
+  // Path of the muster-shim program.
+  std::string shim_binary;
+  // Environment of shims, `NAME=value`.
+  std::vector<std::string> environ;
+  // Value of MUSTER_LEASE_DIR; empty: the default.
+  std::string lease_directory;
+  // The agent's own control group, below which attempts get groups; empty: none.
+  std::string cgroup_parent;
+  // A shim that was told to exit and did not within this time is killed.
+  std::chrono::milliseconds quit_limit{5000};
+  // Bound for killing what a dead shim left behind.
+  std::chrono::milliseconds sweep_limit{10'000};
+};
+
+class ShimLauncher final : public Launcher, private ShimFollower::Owner {
+ public:
+  // Fails when the directory of the attempts cannot be made or opened. `loop` outlives the
+  // launcher.
+  static absl::StatusOr<std::unique_ptr<ShimLauncher>> Create(EventLoop& loop,
+                                                              ShimLauncherOptions options);
+  ~ShimLauncher() override;
+
+  void SetObserver(Observer* observer) override { observer_ = observer; }
+  std::vector<AttemptId> ListAttempts() override;
+  void Launch(const AttemptId& id, internal::ShimBootstrap bootstrap) override;
+  void Adopt(const AttemptId& id, uint64_t next_index) override;
+  void Run(const AttemptId& id, internal::ShimRun run) override;
+  void Stop(const AttemptId& id, std::chrono::milliseconds grace) override;
+  void Signal(const AttemptId& id, int signal, std::vector<uint32_t> ranks) override;
+  void Renew(const AttemptId& id, std::chrono::milliseconds lease) override;
+  void Committed(const AttemptId& id, uint32_t rank, uint64_t bytes) override;
+  void Quit(const AttemptId& id) override;
+  void Sweep(const AttemptId& id, SweepDone done) override;
+  void Release(const AttemptId& id) override;
+
+  // Stops all ranks of all attempts and lets their shims exit; records are delivered as ever,
+  // and nothing is launched any more. `done` runs once no shim lives, or after `limit`, and then
+  // everything that still ran was killed.
+  void StopAll(std::chrono::milliseconds grace, std::chrono::milliseconds limit,
+               std::function<void()> done);
+
+ private:
+  using Follower = std::shared_ptr<ShimFollower>;
+
+  ShimLauncher(EventLoop& loop, ShimLauncherOptions options, UniqueFd root);
+  void OnShimRecord(ShimFollower& shim, const internal::ShimRecord& record) override;
+  void OnShimGone(ShimFollower& shim, const std::string& reason) override;
+
+  Follower Find(const AttemptId& id) const;
+  // A new follower, in place of one that is dead.
+  Follower Make(const AttemptId& id);
+  // The follower of the attempt, or one for what is on disk, silent. Null when nothing is there.
+  Follower FindOrOpen(const AttemptId& id);
+  absl::Status FillBootstrap(const AttemptId& id, const AttemptDirectory& directory,
+                             internal::ShimBootstrap* bootstrap);
+  void SweepDead(const AttemptId& id, const Follower& shim, bool dead, SweepDone done);
+  void Delete(const AttemptId& id, std::string cgroup);
+  bool AnyAlive() const;
+  void CheckStopped();
+  WorkerThread& worker();
+
+  EventLoop& loop_;
+  const ShimLauncherOptions options_;
+  UniqueFd root_;
+  Observer* observer_ = nullptr;
+  ChildReaper reaper_;
+  std::map<AttemptId, Follower> followers_;
+  // Released, and not gone yet.
+  std::map<AttemptId, Follower> leaving_;
+  // Every follower that may still live, those that were replaced included.
+  std::vector<std::weak_ptr<ShimFollower>> made_;
+  bool ending_ = false;
+  std::function<void()> all_stopped_;
+  // Posted tasks look here whether the launcher still lives.
+  std::shared_ptr<int> alive_ = std::make_shared<int>(0);
+  // Last: ends first. Made when needed.
+  std::unique_ptr<WorkerThread> worker_;
+};
+
+}  // namespace muster

@@ -1,0 +1,152 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "agent/supervise/attempt_directory.h"
+#include "agent/supervise/cgroup.h"
+#include "tests/process/agent/launcher_fixture.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+using Record = internal::ShimRecord;
+
+const AttemptId kFirst{JobId("job-a"), 1};
+const AttemptId kSecond{JobId("job-b"), 1};
+
+TEST_F(LauncherTest, TellsTheWholeStoryOfAnAttemptInOrder) {
+  Start(kFirst, {"echo $MASTER_ADDR; exit 3"});
+  ASSERT_TRUE(Wait([&] { return Saw(kFirst, Record::kStopped); }));
+  uint64_t index = 0;
+  std::vector<Record::BodyCase> story;
+  for (const Record& record : records_[kFirst]) {
+    EXPECT_EQ(record.index(), ++index);
+    story.push_back(record.body_case());
+    if (record.has_rank_exited()) {
+      EXPECT_EQ(record.rank_exited().value(), 3);
+    }
+  }
+  EXPECT_THAT(story,
+              ::testing::ElementsAre(Record::kBegun, Record::kPrepared, Record::kRankStarted,
+                                     Record::kRankExited, Record::kLogClosed, Record::kStopped));
+  EXPECT_FALSE(Gone(kFirst));
+  launcher_->Quit(kFirst);
+  EXPECT_TRUE(Wait([&] { return Gone(kFirst); }));
+  EXPECT_TRUE(Exists(Directory(kFirst))) << "files stay until the attempt is released";
+}
+
+TEST_F(LauncherTest, ReleaseDeletesFilesAndCgroup) {
+  Start(kFirst, {"exit 0"});
+  ASSERT_TRUE(Wait([&] { return Saw(kFirst, Record::kStopped); }));
+  const std::string cgroup = options_.cgroup_parent + "/" + CgroupName(kFirst, options_.node_id);
+  EXPECT_EQ(Exists(cgroup), !options_.cgroup_parent.empty());
+  launcher_->Release(kFirst);
+  EXPECT_TRUE(Wait([&] { return !Exists(Directory(kFirst)); }));
+  EXPECT_TRUE(Wait([&] { return !Exists(cgroup) || options_.cgroup_parent.empty(); }));
+  EXPECT_FALSE(Gone(kFirst)) << "nothing is told about a released attempt";
+  EXPECT_FALSE(ProcessLives(ShimPid(kFirst)));
+}
+
+TEST_F(LauncherTest, StopEndsRanksWithinTheirGrace) {
+  Start(kFirst, {"exec sleep 600", "trap '' TERM; echo up >" + temp_.path() + "/up; sleep 600"});
+  WaitForLine(temp_.path() + "/up");
+  launcher_->Stop(kFirst, std::chrono::milliseconds(300));
+  ASSERT_TRUE(Wait([&] { return Saw(kFirst, Record::kStopped); }));
+  for (const Record& record : records_[kFirst]) {
+    if (!record.has_rank_exited()) continue;
+    EXPECT_EQ(record.rank_exited().kind(), internal::ShimRankExited::SIGNAL);
+    EXPECT_EQ(record.rank_exited().value(), record.rank_exited().rank() == 0 ? SIGTERM : SIGKILL);
+  }
+}
+
+TEST_F(LauncherTest, PassesSignalsToTheRanksMeant) {
+  const std::string file = temp_.path() + "/got";
+  const std::string script = "trap 'echo $RANK >>" + file + "' USR1; echo up >" + temp_.path() +
+                             "/up$RANK; while :; do sleep 0.02; done";
+  launched_.push_back(kFirst);
+  internal::ShimBootstrap bootstrap = Scripts(kFirst, {script, script});
+  bootstrap.mutable_ranks(0)->add_env("RANK=0");
+  bootstrap.mutable_ranks(1)->add_env("RANK=1");
+  launcher_->Launch(kFirst, bootstrap);
+  launcher_->Run(kFirst, {});  // Kept until the shim is connected.
+  WaitForLine(temp_.path() + "/up0");
+  WaitForLine(temp_.path() + "/up1");
+  launcher_->Signal(kFirst, SIGUSR1, {1});
+  EXPECT_EQ(WaitForLine(file), "1\n");
+}
+
+TEST_F(LauncherTest, TellsEveryReasonOfAFailedPreparation) {
+  launched_.push_back(kFirst);
+  internal::ShimBootstrap bootstrap = Scripts(kFirst, {"exit 0"});
+  bootstrap.set_working_directory("/nonexistent");
+  launcher_->Launch(kFirst, bootstrap);
+  ASSERT_TRUE(Wait([&] { return Saw(kFirst, Record::kPrepareFailed); }));
+  EXPECT_FALSE(Saw(kFirst, Record::kRankStarted));
+}
+
+TEST_F(LauncherTest, SaysWhyAShimCannotBeStarted) {
+  options_.shim_binary = "/nonexistent/muster-shim";
+  Restart();
+  launched_.push_back(kFirst);
+  launcher_->Launch(kFirst, Scripts(kFirst, {"exit 0"}));
+  EXPECT_FALSE(Gone(kFirst)) << "never from inside the call";
+  ASSERT_TRUE(Wait([&] { return Gone(kFirst); }));
+  EXPECT_THAT(gone_[kFirst], HasSubstr("/nonexistent/muster-shim"));
+}
+
+TEST_F(LauncherTest, SaysWhatAShimThatCannotBeginPrinted) {
+  launched_.push_back(kFirst);
+  launcher_->Launch(kFirst, {});
+  ASSERT_TRUE(Wait([&] { return Gone(kFirst); }));
+  EXPECT_THAT(gone_[kFirst], HasSubstr("bootstrap"));
+}
+
+TEST_F(LauncherTest, HandsOverMegabytesOfEnvironment) {
+  launched_.push_back(kFirst);
+  internal::ShimBootstrap bootstrap = Scripts(kFirst, {"exit 0", "exit 0", "exit 0", "exit 0"});
+  for (internal::ShimRank& rank : *bootstrap.mutable_ranks()) {
+    for (int i = 0; i < 10; ++i)
+      rank.add_env("BIG" + std::to_string(i) + "=" + std::string(100'000, 'x'));
+  }
+  launcher_->Launch(kFirst, bootstrap);
+  launcher_->Run(kFirst, {});
+  ASSERT_TRUE(Wait([&] { return Saw(kFirst, Record::kRankExited, 4); }));
+}
+
+TEST_F(LauncherTest, WorksWithPathsLongerThanASocketAddress) {
+  options_.attempts_directory = temp_.path() + "/" + std::string(150, 'd') + "/attempts";
+  Restart();
+  Start(kFirst, {"exit 0"});
+  EXPECT_TRUE(Wait([&] { return Saw(kFirst, Record::kStopped); }));
+}
+
+TEST_F(LauncherTest, KeepsAttemptsApart) {
+  Start(kFirst, {"exec sleep 600"});
+  Start(kSecond, {"exit 5"});
+  EXPECT_TRUE(Wait([&] { return Saw(kSecond, Record::kStopped); }));
+  EXPECT_FALSE(Saw(kFirst, Record::kRankExited));
+  EXPECT_THAT(launcher_->ListAttempts(), ::testing::ElementsAre(kFirst, kSecond));
+}
+
+TEST_F(LauncherTest, StopAllEndsEveryShim) {
+  Start(kFirst, {"exec sleep 600"});
+  Start(kSecond, {"exit 0"});
+  bool done = false;
+  launcher_->StopAll(std::chrono::milliseconds(1000), std::chrono::milliseconds(20'000),
+                     [&] { done = true; });
+  ASSERT_TRUE(Wait([&] { return done; }));
+  EXPECT_TRUE(Saw(kFirst, Record::kStopped));
+  EXPECT_FALSE(ProcessLives(ShimPid(kFirst)));
+  EXPECT_FALSE(ProcessLives(ShimPid(kSecond)));
+}
+
+TEST_F(LauncherTest, LeavesNoZombie) {
+  Start(kFirst, {"exit 0"});
+  ASSERT_TRUE(Wait([&] { return Saw(kFirst, Record::kStopped); }));
+  launcher_->Quit(kFirst);
+  ASSERT_TRUE(Wait([&] { return Gone(kFirst); }));
+  EXPECT_FALSE(Exists("/proc/" + std::to_string(ShimPid(kFirst))));
+}
+
+}  // namespace
+}  // namespace muster

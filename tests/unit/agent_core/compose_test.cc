@@ -1,0 +1,173 @@
+#include "agent/core/compose.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace muster {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+ComposeContext Context(std::vector<std::string> environ = {}) {
+  ComposeContext context;
+  context.attempt = {JobId("j1"), 2};
+  context.node = NodeId("node-1");
+  context.environ = std::move(environ);
+  context.home = "/home/alice";
+  return context;
+}
+
+v1::LaunchSpec OneRank() {
+  v1::LaunchSpec launch;
+  launch.add_argv("prog");
+  launch.set_working_directory("/work");
+  v1::RankSpec& rank = *launch.add_ranks();
+  rank.set_rank(5);
+  rank.set_local_rank(1);
+  rank.set_slot(3);
+  return launch;
+}
+
+v1::EnvAssignment& Assign(v1::LaunchSpec& launch, const std::string& name) {
+  v1::EnvAssignment& assignment = *launch.add_env();
+  assignment.set_name(name);
+  return assignment;
+}
+
+void AssignText(v1::LaunchSpec& launch, const std::string& name, const std::string& value) {
+  Assign(launch, name).add_parts()->set_literal(value);
+}
+
+std::vector<std::string> EnvOf(const v1::LaunchSpec& launch, const ComposeContext& context) {
+  const internal::ShimBootstrap bootstrap = ComposeBootstrap(launch, context);
+  return {bootstrap.ranks(0).env().begin(), bootstrap.ranks(0).env().end()};
+}
+
+TEST(ComposeBootstrap, TakesTheAgentsEnvironmentWithoutWhatBelongsToItsService) {
+  const std::vector<std::string> env =
+      EnvOf(OneRank(), Context({"HOME=/root", "PATH=/bin", "NOTIFY_SOCKET=/run/n", "LISTEN_FDS=1",
+                                "WATCHDOG_USEC=3", "GRPC_VERBOSITY=DEBUG", "JOURNAL_STREAM=8:1",
+                                "INVOCATION_ID=x", "LISTENER=mine", "noequals", "=odd"}));
+  EXPECT_THAT(env,
+              ElementsAre("HOME=/root", "LISTENER=mine", "MUSTER_ATTEMPT=2", "MUSTER_JOB_ID=j1",
+                          "MUSTER_NODE=node-1", "PATH=/bin", "PWD=/work", "PYTHONUNBUFFERED=1"));
+}
+
+TEST(ComposeBootstrap, KeepsPythonUnbufferedThatTheAgentOrTheJobSets) {
+  EXPECT_THAT(EnvOf(OneRank(), Context({"PYTHONUNBUFFERED="})), Contains("PYTHONUNBUFFERED="));
+  v1::LaunchSpec launch = OneRank();
+  AssignText(launch, "PYTHONUNBUFFERED", "0");
+  EXPECT_THAT(EnvOf(launch, Context()), Contains("PYTHONUNBUFFERED=0"));
+}
+
+TEST(ComposeBootstrap, AppliesAssignmentsInOrderWithTheValuesSoFar) {
+  v1::LaunchSpec launch = OneRank();
+  v1::EnvAssignment& path = Assign(launch, "PATH");
+  path.add_parts()->set_literal("/opt/bin:");
+  path.add_parts()->set_variable("PATH");
+  v1::EnvAssignment& again = Assign(launch, "PATH");
+  again.add_parts()->set_variable("PATH");
+  again.add_parts()->set_literal(":/late");
+  v1::EnvAssignment& missing = Assign(launch, "MISSING");
+  missing.add_parts()->set_variable("NOT_DEFINED");
+  v1::EnvAssignment& home = Assign(launch, "CACHE");
+  home.add_parts()->set_home(true);
+  home.add_parts()->set_literal("/cache");
+  const std::vector<std::string> env = EnvOf(launch, Context({"PATH=/bin"}));
+  EXPECT_THAT(env, Contains("PATH=/opt/bin:/bin:/late"));
+  EXPECT_THAT(env, Contains("MISSING="));
+  EXPECT_THAT(env, Contains("CACHE=/home/alice/cache"));
+}
+
+TEST(ComposeBootstrap, DoesNotExpandLiterals) {
+  v1::LaunchSpec launch = OneRank();
+  const std::string odd = "$HOME ${X} `id` \xff\x01 = '\"\n";
+  AssignText(launch, "ODD", odd);
+  EXPECT_THAT(EnvOf(launch, Context({"HOME=/root"})), Contains("ODD=" + odd));
+}
+
+TEST(ComposeBootstrap, LetsTheLaunchersVariablesWin) {
+  v1::LaunchSpec launch = OneRank();
+  AssignText(launch, "RANK", "99");
+  AssignText(launch, "MUSTER_JOB_ID", "other");
+  v1::EnvPair& pair = *launch.mutable_ranks(0)->add_env();
+  pair.set_name("RANK");
+  pair.set_value("5");
+  const std::vector<std::string> env = EnvOf(launch, Context({"MUSTER_NODE=outer"}));
+  EXPECT_THAT(env, Contains("RANK=5"));
+  EXPECT_THAT(env, Contains("MUSTER_JOB_ID=j1"));
+  EXPECT_THAT(env, Contains("MUSTER_NODE=node-1"));
+  EXPECT_EQ(
+      std::count_if(env.begin(), env.end(),
+                    [](const std::string& pair_text) { return pair_text.starts_with("RANK="); }),
+      1);
+}
+
+TEST(ComposeBootstrap, LeavesTheRendezvousToTheRun) {
+  const std::vector<std::string> env =
+      EnvOf(OneRank(), Context({"MASTER_ADDR=stale", "MASTER_PORT=1"}));
+  EXPECT_THAT(env, Not(Contains(HasSubstr("MASTER_"))));
+  v1::Rendezvous rendezvous;
+  rendezvous.set_address("10.0.0.1");
+  rendezvous.set_port(29500);
+  EXPECT_THAT(ComposeRun(rendezvous).env(),
+              ElementsAre("MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500"));
+}
+
+TEST(ComposeBootstrap, InsertsTheLocalRankArgument) {
+  v1::LaunchSpec launch = OneRank();
+  launch.add_argv("-u");
+  launch.add_argv("script.py");
+  launch.add_argv("--flag");
+  launch.set_local_rank_argument_index(3);
+  EXPECT_THAT(ComposeBootstrap(launch, Context()).ranks(0).argv(),
+              ElementsAre("prog", "-u", "script.py", "--local_rank=1", "--flag"));
+  launch.set_local_rank_argument_index(99);
+  EXPECT_THAT(ComposeBootstrap(launch, Context()).ranks(0).argv(),
+              ElementsAre("prog", "-u", "script.py", "--flag", "--local_rank=1"));
+}
+
+TEST(ComposeBootstrap, CarriesEverythingElse) {
+  v1::LaunchSpec launch = OneRank();
+  launch.set_script("train.py");
+  launch.mutable_stop_grace()->set_seconds(7);
+  launch.mutable_rendezvous()->set_port(29501);
+  launch.set_log_quota_bytes(1000);
+  launch.set_holder("alice, job j1");
+  ComposeContext context = Context();
+  context.lease = std::chrono::seconds(6);
+  context.fake_unkillable_rank = 0;
+  const internal::ShimBootstrap bootstrap = ComposeBootstrap(launch, context);
+  EXPECT_EQ(bootstrap.format(), 1u);
+  EXPECT_EQ(bootstrap.job_id(), "j1");
+  EXPECT_EQ(bootstrap.attempt(), 2u);
+  EXPECT_EQ(bootstrap.node_id(), "node-1");
+  EXPECT_THAT(bootstrap.slots(), ElementsAre(3u));
+  EXPECT_TRUE(bootstrap.reserve_port());
+  EXPECT_EQ(bootstrap.port(), 29501u);
+  EXPECT_EQ(bootstrap.working_directory(), "/work");
+  EXPECT_EQ(bootstrap.script(), "train.py");
+  EXPECT_EQ(bootstrap.lease_ms(), 6000u);
+  EXPECT_EQ(bootstrap.grace_ms(), 7000u);
+  EXPECT_EQ(bootstrap.log_quota_bytes(), 1000u);
+  EXPECT_EQ(bootstrap.holder(), "alice, job j1");
+  EXPECT_TRUE(bootstrap.has_fake_unkillable_rank());
+  EXPECT_EQ(bootstrap.ranks(0).rank(), 5u);
+  EXPECT_EQ(bootstrap.ranks(0).slot(), 3u);
+}
+
+TEST(ComposeBootstrap, ReservesNoPortWithoutARendezvousAndNeverExpiresWithoutALease) {
+  const internal::ShimBootstrap bootstrap = ComposeBootstrap(OneRank(), Context());
+  EXPECT_FALSE(bootstrap.reserve_port());
+  EXPECT_EQ(bootstrap.lease_ms(), 0u);
+  EXPECT_EQ(bootstrap.grace_ms(), 30'000u);
+  EXPECT_FALSE(bootstrap.has_fake_unkillable_rank());
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,91 @@
+#include "agent/daemon/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+CommandLine Parse(std::vector<const char*> arguments, std::vector<const char*> environ = {}) {
+  arguments.insert(arguments.begin(), "agent");
+  environ.push_back(nullptr);
+  return ParseCommandLine(static_cast<int>(arguments.size()), arguments.data(), environ.data());
+}
+
+TEST(ParseCommandLine, ReadsEveryFlagOfRun) {
+  const CommandLine line =
+      Parse({"run", "--node-id", "n1", "--coordinator", "unix:/s", "--state-dir", "/d", "--slots",
+             "3", "--address", "127.0.0.1", "--address", "::1", "--ephemeral"},
+            {"HOME=/home/alice", "MUSTER_SLOTS=9", "MUSTER_BIN_DIR=/opt/bin",
+             "MUSTER_LEASE_DIR=/leases", "FAKE_UNKILLABLE_RANK=1"});
+  ASSERT_FALSE(line.text.has_value()) << *line.text;
+  EXPECT_EQ(line.config.node_id, NodeId("n1"));
+  EXPECT_EQ(line.config.coordinator, "unix:/s");
+  EXPECT_EQ(line.config.state_directory, "/d");
+  EXPECT_TRUE(line.config.ephemeral);
+  EXPECT_EQ(line.config.slots, 3u);
+  EXPECT_THAT(line.config.addresses, ElementsAre("127.0.0.1", "::1"));
+  EXPECT_EQ(line.config.shim_binary, "/opt/bin/muster-shim");
+  EXPECT_EQ(line.config.lease_directory, "/leases");
+  EXPECT_EQ(line.config.home, "/home/alice");
+  EXPECT_EQ(line.config.environ.size(), 5u);
+  EXPECT_EQ(line.config.fake_unkillable_rank, 1u);
+}
+
+TEST(ParseCommandLine, TakesUnderscoresForDashesInNamesOnly) {
+  const CommandLine line =
+      Parse({"run", "--node_id=a_b", "--coordinator=unix:/s_t", "--state_dir", "/x_y"});
+  ASSERT_FALSE(line.text.has_value()) << *line.text;
+  EXPECT_EQ(line.config.node_id, NodeId("a_b"));
+  EXPECT_EQ(line.config.coordinator, "unix:/s_t");
+  EXPECT_EQ(line.config.state_directory, "/x_y");
+}
+
+TEST(ParseCommandLine, UsesTheEnvironmentWhereFlagsSayNothing) {
+  const CommandLine line =
+      Parse({"run", "--coordinator", "unix:/s"}, {"MUSTER_SLOTS=5", "STATE_DIRECTORY=/a:/b"});
+  ASSERT_FALSE(line.text.has_value()) << *line.text;
+  EXPECT_EQ(line.config.slots, 5u);
+  EXPECT_EQ(line.config.state_directory, "/a");
+  EXPECT_FALSE(line.config.node_id.empty());
+  EXPECT_THAT(line.config.shim_binary, HasSubstr("/muster-shim"));
+  EXPECT_FALSE(line.config.fake_unkillable_rank.has_value());
+}
+
+TEST(ParseCommandLine, AnswersVersionAndHelpOnStdout) {
+  const CommandLine version = Parse({"--version"});
+  EXPECT_THAT(version.text.value_or(""), HasSubstr("agent "));
+  EXPECT_FALSE(version.error);
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_THAT(Parse({"run", "--help"}).text.value_or(""), HasSubstr("--node-id"));
+}
+
+TEST(ParseCommandLine, RefusesBadInputAndNamesIt) {
+  const struct {
+    std::vector<const char*> arguments;
+    std::vector<const char*> environ;
+    const char* named;
+  } cases[] = {
+      {{}, {}, "subcommand"},
+      {{"run"}, {}, "--coordinator"},
+      {{"run", "--coordinator", "unix:/s", "--slots", "0"}, {}, "--slots"},
+      {{"run", "--coordinator", "unix:/s"}, {"MUSTER_SLOTS=x"}, "MUSTER_SLOTS"},
+      {{"run", "--coordinator", "unix:/s", "--address", "node-1"}, {}, "--address"},
+      {{"run", "--coordinator", "unix:/s", "--node-id", "a b"}, {}, "--node-id"},
+      {{"run", "--coordinator", "unix:/s", "--node-id", ""}, {}, "--node-id"},
+      {{"run", "--coordinator", "unix:/s", "--what"}, {}, "--what"},
+      {{"run", "--coordinator", "unix:/s"}, {"FAKE_UNKILLABLE_RANK=x"}, "FAKE_UNKILLABLE_RANK"},
+  };
+  for (const auto& one : cases) {
+    const CommandLine line = Parse(one.arguments, one.environ);
+    EXPECT_THAT(line.text.value_or(""), HasSubstr(one.named));
+    EXPECT_TRUE(line.error) << one.named;
+    EXPECT_EQ(line.exit_code, 2) << one.named;
+  }
+}
+
+}  // namespace
+}  // namespace muster
