@@ -1,0 +1,141 @@
+#include "coordinator/core/spec_check.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "common/base/annotate.h"
+#include "coordinator/plan/plan_job.h"
+
+namespace muster {
+namespace {
+
+constexpr uint32_t kMaxAttempts = 1000;
+
+class Problems {
+ public:
+  void Add(std::string text) { lines_.push_back(std::move(text)); }
+  void Unsupported(std::string_view what) {
+    Add(fmt::format("{}: not supported by this version", what));
+  }
+  absl::Status ToStatus() const {
+    if (lines_.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(fmt::format("{}", fmt::join(lines_, "\n")));
+  }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+void CheckDuration(std::string_view name, bool is_set, const google::protobuf::Duration& value,
+                   bool may_be_zero, Problems& problems) {
+  if (!is_set) return;
+  const bool negative = value.seconds() < 0 || value.nanos() < 0;
+  if (negative || value.nanos() > 999'999'999) {
+    problems.Add(fmt::format("{}: not a time", name));
+  } else if (!may_be_zero && value.seconds() == 0 && value.nanos() == 0) {
+    problems.Add(fmt::format("{}: must be more than 0", name));
+  }
+}
+
+bool IsEnvName(std::string_view name) {
+  const auto letter = [](char c) {
+    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  return !name.empty() && letter(name.front()) &&
+         std::all_of(name.begin(), name.end(),
+                     [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
+void CheckEnv(const google::protobuf::RepeatedPtrField<v1::EnvAssignment>& env,
+              Problems& problems) {
+  for (const v1::EnvAssignment& assignment : env) {
+    if (!IsEnvName(assignment.name())) {
+      problems.Add(fmt::format("env: a variable cannot be named \"{}\"", assignment.name()));
+    }
+    for (const v1::EnvPart& part : assignment.parts()) {
+      if (part.literal().find('\0') != std::string::npos) {
+        problems.Add(fmt::format("env: the value of {} has a NUL byte", assignment.name()));
+      }
+    }
+  }
+}
+
+void CheckRestart(const v1::RestartPolicy& restart, Problems& problems) {
+  if (restart.spares() > 0) problems.Unsupported("restart.spares");
+  if (restart.max_attempts() > kMaxAttempts) {
+    problems.Add(fmt::format("restart.max_attempts: at most {}, got {}", kMaxAttempts,
+                             restart.max_attempts()));
+  }
+  for (const std::string& on : restart.on()) {
+    if (on == "node-lost" || on == "rank-failed") continue;
+    problems.Add(fmt::format("restart.on: node-lost or rank-failed expected, got \"{}\"", on));
+  }
+}
+
+void CheckChoice(std::string_view name, std::string_view value,
+                 std::initializer_list<std::string_view> known, Problems& problems) {
+  if (value.empty() || std::find(known.begin(), known.end(), value) != known.end()) return;
+  problems.Add(
+      fmt::format("{}: one of {} expected, got \"{}\"", name, fmt::join(known, ", "), value));
+}
+
+}  // namespace
+
+absl::Status CheckSpec(const v1::JobSpec& spec, std::string_view user) {
+  Problems problems;
+  if (!spec.user().empty() && spec.user() != user) {
+    problems.Unsupported(fmt::format("user: running as \"{}\" rather than as the submitter{}",
+                                     spec.user(),
+                                     user.empty() ? "" : fmt::format(" \"{}\"", user)));
+  }
+  if (spec.has_container()) problems.Unsupported("container");
+  if (spec.has_stall() && !spec.stall().action().empty() && spec.stall().action() != "none") {
+    problems.Unsupported(fmt::format("stall.action {}", spec.stall().action()));
+  }
+  if (!spec.log_policies().empty()) problems.Unsupported("log_policies");
+  if (!spec.require_checks().empty()) problems.Unsupported("checks.require");
+  CheckChoice("devices", spec.devices(), {"auto", "gaudi", "none"}, problems);
+  CheckChoice("bind", spec.bind(), {"numa", "cores", "none"}, problems);
+  if (spec.has_restart()) CheckRestart(spec.restart(), problems);
+  CheckDuration("grace", spec.has_grace(), spec.grace(), true, problems);
+  CheckDuration("start_timeout", spec.has_start_timeout(), spec.start_timeout(), false, problems);
+  CheckDuration("time_limit", spec.has_time_limit(), spec.time_limit(), false, problems);
+  CheckDuration("on_coordinator_loss", spec.on_coordinator_loss().has_stop_after(),
+                spec.on_coordinator_loss().stop_after(), false, problems);
+  CheckEnv(spec.env(), problems);
+  for (const v1::NodeOverride& node : spec.node_overrides()) CheckEnv(node.env(), problems);
+  // The planner knows what else is wrong, even without nodes. How many ranks a bare host gives is
+  // known only when its node is.
+  const bool sized = std::all_of(spec.hosts().begin(), spec.hosts().end(), [](const auto& host) {
+    return host.slot_count() > 0 || !host.selected_slots().empty();
+  });
+  v1::JobSpec unsized;
+  if (!sized) {
+    unsized = spec;
+    unsized.clear_expected_world_size();
+  }
+  const absl::StatusOr<v1::Plan> plan =
+      muster::PlanJob(sized ? spec : unsized, {}, PlanDetail::kLayout);
+  if (plan.status().code() == absl::StatusCode::kInvalidArgument) {
+    problems.Add(std::string(MessageOf(plan.status())));
+  }
+  return problems.ToStatus();
+}
+
+std::vector<std::string> SpecWarnings(const v1::JobSpec& spec) {
+  std::vector<std::string> warnings;
+  if (spec.bind() == "cores") {
+    warnings.push_back("bind cores: this version does not bind ranks to processors");
+  }
+  if (!spec.skip_checks().empty()) {
+    warnings.push_back("checks.skip: this version has no checks that can be left out");
+  }
+  if (spec.devices() == "gaudi") {
+    warnings.push_back("devices gaudi: this version does not check that slots are Gaudi cards");
+  }
+  return warnings;
+}
+
+}  // namespace muster

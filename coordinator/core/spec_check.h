@@ -1,0 +1,22 @@
+// Refuses jobs that this version cannot run as asked. Pure; usable from any thread.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "muster/v1/job_spec.pb.h"
+
+namespace muster {
+
+// INVALID_ARGUMENT with every problem of the spec, one per line. `user` submits it; empty when it
+// is not known. What this version does not support is refused, never silently left out.
+absl::Status CheckSpec(const v1::JobSpec& spec, std::string_view user);
+
+// Things that are accepted and have no effect yet, for the user to know. They change how fast a job
+// runs or what is checked before, not what it does.
+std::vector<std::string> SpecWarnings(const v1::JobSpec& spec);
+
+}  // namespace muster

@@ -1,0 +1,66 @@
+// The agents of a local run: child processes of this one, each in a session of its own so that the
+// terminal's signals do not reach them. Watched, not started again. Each method says where it may
+// be called.
+#pragma once
+
+#include <absl/status/status.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/io/event_loop.h"
+#include "common/io/unique_fd.h"
+#include "coordinator/plan/local_hosts.h"
+
+namespace muster {
+
+class AgentProcesses {
+ public:
+  // `text` says how it ended and the last line that it wrote to its stderr.
+  using OnDeath = std::function<void(const std::string& node_id, const std::string& text)>;
+
+  // `coordinator`: `unix:/path`. `addresses`: what every agent reports, the preferred first.
+  AgentProcesses(std::string program, std::string coordinator, std::vector<std::string> addresses);
+  // Kills what still runs.
+  ~AgentProcesses();
+  AgentProcesses(const AgentProcesses&) = delete;
+  AgentProcesses& operator=(const AgentProcesses&) = delete;
+
+  // Starts one agent with this state directory, which exists. Before `Watch`.
+  absl::Status Spawn(const LocalAgent& agent, const std::string& state_directory);
+
+  // From now on deaths are told, on the loop. Call on the loop.
+  void Watch(EventLoop& loop, OnDeath on_death);
+  // Deaths are not told any more. Call on the loop.
+  void Unwatch();
+
+  // Asks all to leave and waits; kills those that are still there after `limit`. Blocks. After
+  // Unwatch, on any one thread.
+  void StopAll(std::chrono::milliseconds limit);
+
+ private:
+  struct Process {
+    std::string node_id;
+    std::string error_path;
+    pid_t pid = 0;
+    // Readable once the process has ended.
+    UniqueFd pidfd;
+    bool reaped = false;
+  };
+
+  void OnEnd(size_t index);
+  // Waits for those that have not ended; true when all have.
+  bool WaitForAll(std::chrono::steady_clock::time_point deadline);
+
+  const std::string program_;
+  const std::string coordinator_;
+  const std::vector<std::string> addresses_;
+  std::vector<Process> processes_;
+  EventLoop* loop_ = nullptr;
+  OnDeath on_death_;
+};
+
+}  // namespace muster

@@ -1,0 +1,36 @@
+// An ended local job, served from its folder by the same services as a live one. Nothing in the
+// folder is changed. A job whose coordinator was killed is shown as what became of it: its nodes
+// lost.
+//
+// Thread-safe after Open. Open and the destructor block.
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <grpcpp/channel.h>
+
+#include <memory>
+#include <string>
+
+#include "common/rpc/channel.h"
+
+namespace muster {
+
+class LocalArchive {
+ public:
+  // `folder`: see LocalJob. FAILED_PRECONDITION: its coordinator lives. DATA_LOSS: its store is
+  // damaged.
+  static absl::StatusOr<std::unique_ptr<LocalArchive>> Open(const std::string& folder);
+  ~LocalArchive();
+  LocalArchive(const LocalArchive&) = delete;
+  LocalArchive& operator=(const LocalArchive&) = delete;
+
+  // JobService; nothing can be submitted with any effect.
+  std::shared_ptr<grpc::Channel> channel(ChannelUse use = ChannelUse::kControl);
+
+ private:
+  struct Parts;
+  explicit LocalArchive(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace muster

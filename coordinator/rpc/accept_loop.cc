@@ -1,0 +1,119 @@
+#include "coordinator/rpc/accept_loop.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <grpcpp/server_posix.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "common/base/annotate.h"
+#include "common/log/log.h"
+
+namespace muster {
+namespace {
+
+UniqueFd OpenReserve() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+// True when something accepts connections there.
+bool SomebodyListens(const sockaddr_un& address) {
+  const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!probe) return true;
+  const int result =
+      ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  return result == 0 || errno == EAGAIN;
+}
+
+}  // namespace
+
+AcceptLoop::AcceptLoop(std::string path, UniqueFd listener)
+    : path_(std::move(path)), listener_(std::move(listener)), reserve_(OpenReserve()) {}
+
+absl::StatusOr<std::unique_ptr<AcceptLoop>> AcceptLoop::Listen(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() > kMaxPathBytes) {
+    return absl::InvalidArgumentError(fmt::format(
+        "socket path '{}' must have 1 to {} bytes, has {}", path, kMaxPathBytes, path.size()));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener) return ErrnoStatus(errno, "make a Unix socket");
+  const auto bind_it = [&] {
+    return ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  };
+  int result = bind_it();
+  if (result != 0 && errno == EADDRINUSE) {
+    if (SomebodyListens(address)) {
+      return absl::FailedPreconditionError(
+          fmt::format("socket {} is in use by another coordinator", path));
+    }
+    // Left by a process that was killed.
+    ::unlink(path.c_str());
+    result = bind_it();
+  }
+  if (result != 0) return ErrnoStatus(errno, fmt::format("bind {}", path));
+  if (::chmod(path.c_str(), 0600) != 0) return ErrnoStatus(errno, fmt::format("chmod {}", path));
+  if (::listen(listener.get(), 1024) != 0)
+    return ErrnoStatus(errno, fmt::format("listen {}", path));
+  return std::unique_ptr<AcceptLoop>(new AcceptLoop(path, std::move(listener)));
+}
+
+AcceptLoop::~AcceptLoop() {
+  if (loop_ != nullptr) loop_->UnwatchFd(listener_.get());
+  ::unlink(path_.c_str());
+}
+
+void AcceptLoop::Serve(EventLoop& loop, grpc::Server& server, LocalPeers& peers) {
+  loop_ = &loop;
+  server_ = &server;
+  peers_ = &peers;
+  loop.WatchFd(listener_.get(), EPOLLIN, [this](uint32_t) { AcceptAll(); });
+}
+
+void AcceptLoop::AcceptAll() {
+  // Bounded, so that a flood of connections cannot starve the loop; the rest comes in the next
+  // turn.
+  for (int i = 0; i < 64; ++i) {
+    UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        OutOfDescriptors(errno);
+      } else if (errno != EAGAIN) {
+        spdlog::warn("accept failed path={} error={}", LogQuoted(path_),
+                     LogQuoted(MessageOf(ErrnoStatus(errno, "accept"))));
+      }
+      return;
+    }
+    ucred who = {};
+    socklen_t size = sizeof who;
+    if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 ||
+        !peers_->MayConnect(who.uid)) {
+      spdlog::warn("connection refused path={} uid={} pid={}", LogQuoted(path_), who.uid, who.pid);
+      continue;
+    }
+    told_ = false;
+    // Before the server can see a call on it.
+    peers_->Accepted(fd.get(), who.uid);
+    grpc::AddInsecureChannelFromFd(server_, fd.Release());
+  }
+}
+
+void AcceptLoop::OutOfDescriptors(int error_number) {
+  if (!std::exchange(told_, true)) {
+    spdlog::error("connections are refused path={} error={}", LogQuoted(path_),
+                  LogQuoted(MessageOf(ErrnoStatus(error_number, "accept"))));
+  }
+  // Take one with the reserve and hang up, so that the peer tries again later instead of waiting.
+  reserve_.Reset();
+  const UniqueFd refused(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  reserve_ = OpenReserve();
+}
+
+}  // namespace muster

@@ -1,0 +1,53 @@
+// Takes connections of a Unix socket and gives them to a gRPC server. The project's own because a
+// listener of gRPC 1.51 is deaf for ever after it once ran out of file descriptors, and because the
+// kernel's word on who connects is only to be had here. Lives on the loop thread; never blocks.
+//
+// Two steps: `Listen` makes the socket, so that peers can connect (and wait) from then on; `Serve`
+// begins to accept, once there is a server.
+#pragma once
+
+#include <absl/status/statusor.h>
+#include <grpcpp/server.h>
+
+#include <memory>
+#include <string>
+
+#include "common/io/event_loop.h"
+#include "common/io/unique_fd.h"
+#include "coordinator/rpc/peers.h"
+
+namespace muster {
+
+class AcceptLoop {
+ public:
+  // Longest path of a Unix socket.
+  static constexpr size_t kMaxPathBytes = 107;
+
+  // Binds `path`, mode 0600. A socket that is left there and that nobody listens on is replaced.
+  // May be called before the loop runs, on any thread. INVALID_ARGUMENT: the path is too long.
+  static absl::StatusOr<std::unique_ptr<AcceptLoop>> Listen(const std::string& path);
+  // Stops accepting and removes the socket. Connections that the server has go on.
+  ~AcceptLoop();
+  AcceptLoop(const AcceptLoop&) = delete;
+  AcceptLoop& operator=(const AcceptLoop&) = delete;
+
+  // All outlive this object. Peers that may not connect are hung up on.
+  void Serve(EventLoop& loop, grpc::Server& server, LocalPeers& peers);
+
+ private:
+  AcceptLoop(std::string path, UniqueFd listener);
+  void AcceptAll();
+  void OutOfDescriptors(int error_number);
+
+  const std::string path_;
+  UniqueFd listener_;
+  // Kept so that a connection can still be taken, and closed, when descriptors have run out: its
+  // peer would otherwise wait for ever, and the loop would spin.
+  UniqueFd reserve_;
+  EventLoop* loop_ = nullptr;
+  grpc::Server* server_ = nullptr;
+  LocalPeers* peers_ = nullptr;
+  bool told_ = false;
+};
+
+}  // namespace muster

@@ -1,0 +1,33 @@
+#include "coordinator/rpc/authorizer.h"
+
+#include <algorithm>
+
+namespace muster {
+namespace {
+
+constexpr MethodRule kRules[] = {
+    {"/muster.v1.AgentService/Session", Role::kAgent},
+    {"/muster.v1.AgentService/UploadLogs", Role::kAgent},
+    {"/muster.v1.JobService/SubmitJob", Role::kSubmitter},
+    {"/muster.v1.JobService/PlanJob", Role::kSubmitter},
+    {"/muster.v1.JobService/GetJob", Role::kSubmitter},
+    {"/muster.v1.JobService/ListJobs", Role::kSubmitter},
+    {"/muster.v1.JobService/CancelJob", Role::kSubmitter},
+    {"/muster.v1.JobService/SignalJob", Role::kSubmitter},
+    {"/muster.v1.JobService/WatchJob", Role::kSubmitter},
+    {"/muster.v1.JobService/ReadLogs", Role::kSubmitter},
+    {"/muster.v1.NodeService/ListNodes", Role::kSubmitter},
+};
+
+}  // namespace
+
+std::span<const MethodRule> MethodRules() { return kRules; }
+
+bool IsAllowed(std::string_view method, Role role) {
+  if (role == Role::kNobody) return false;
+  const auto rule = std::find_if(std::begin(kRules), std::end(kRules),
+                                 [&](const MethodRule& r) { return r.method == method; });
+  return rule != std::end(kRules) && (role == Role::kAdmin || role == rule->role);
+}
+
+}  // namespace muster

@@ -1,0 +1,107 @@
+#include "coordinator/rpc/job_service.h"
+
+#include <fmt/format.h>
+
+#include "common/rpc/limits.h"
+#include "coordinator/rpc/log_reader.h"
+#include "coordinator/rpc/unary_call.h"
+#include "coordinator/rpc/watch_stream.h"
+
+namespace muster {
+namespace {
+
+absl::Status CheckSize(const v1::JobSpec& spec) {
+  const size_t bytes = spec.ByteSizeLong();
+  if (bytes <= kMaxJobSpecBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "the job has {} bytes with its environment and arguments, at most {} are allowed: "
+      "put large values into a file that the ranks read",
+      bytes, kMaxJobSpecBytes));
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(grpc::CallbackServerContext* call,
+                                                    const v1::SubmitJobRequest* request,
+                                                    v1::Job* response) {
+  return ServeUnary(services_, call, "/muster.v1.JobService/SubmitJob", request, response,
+                    [this](const v1::SubmitJobRequest& asked, const Peer& peer, auto done) {
+                      const absl::Status size = CheckSize(asked.spec());
+                      if (!size.ok()) return done(size);
+                      services_.core.SubmitJob(
+                          asked, Caller{peer.user},
+                          [this, done = std::move(done)](absl::StatusOr<v1::Job> job) {
+                            if (job.ok() && services_.on_job_accepted) {
+                              services_.on_job_accepted(JobId(job->job_id()));
+                            }
+                            done(std::move(job));
+                          });
+                    });
+}
+
+grpc::ServerUnaryReactor* JobServiceImpl::PlanJob(grpc::CallbackServerContext* call,
+                                                  const v1::PlanJobRequest* request,
+                                                  v1::Plan* response) {
+  return ServeUnary(services_, call, "/muster.v1.JobService/PlanJob", request, response,
+                    [this](const v1::PlanJobRequest& asked, const Peer& peer, auto done) {
+                      const absl::Status size = CheckSize(asked.spec());
+                      if (!size.ok()) return done(size);
+                      services_.core.PlanJob(asked, Caller{peer.user}, std::move(done));
+                    });
+}
+
+grpc::ServerUnaryReactor* JobServiceImpl::GetJob(grpc::CallbackServerContext* call,
+                                                 const v1::GetJobRequest* request,
+                                                 v1::Job* response) {
+  return ServeUnary(services_, call, "/muster.v1.JobService/GetJob", request, response,
+                    [this](const v1::GetJobRequest& asked, const Peer&, auto done) {
+                      services_.core.GetJob(asked, std::move(done));
+                    });
+}
+
+grpc::ServerUnaryReactor* JobServiceImpl::ListJobs(grpc::CallbackServerContext* call,
+                                                   const v1::ListJobsRequest* request,
+                                                   v1::ListJobsResponse* response) {
+  return ServeUnary(services_, call, "/muster.v1.JobService/ListJobs", request, response,
+                    [this](const v1::ListJobsRequest& asked, const Peer&, auto done) {
+                      services_.core.ListJobs(asked, std::move(done));
+                    });
+}
+
+grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(grpc::CallbackServerContext* call,
+                                                    const v1::CancelJobRequest* request,
+                                                    v1::Job* response) {
+  return ServeUnary(services_, call, "/muster.v1.JobService/CancelJob", request, response,
+                    [this](const v1::CancelJobRequest& asked, const Peer&, auto done) {
+                      services_.core.CancelJob(asked, std::move(done));
+                    });
+}
+
+grpc::ServerUnaryReactor* JobServiceImpl::SignalJob(grpc::CallbackServerContext* call,
+                                                    const v1::SignalJobRequest* request,
+                                                    v1::SignalJobResponse* response) {
+  return ServeUnary(services_, call, "/muster.v1.JobService/SignalJob", request, response,
+                    [this](const v1::SignalJobRequest& asked, const Peer&, auto done) {
+                      services_.core.SignalJob(asked, std::move(done));
+                    });
+}
+
+grpc::ServerWriteReactor<v1::WatchJobResponse>* JobServiceImpl::WatchJob(
+    grpc::CallbackServerContext* call, const v1::WatchJobRequest* request) {
+  constexpr char kMethod[] = "/muster.v1.JobService/WatchJob";
+  if (Authorize(services_, *call, kMethod).role == Role::kNobody) {
+    return new RefusedStream<grpc::ServerWriteReactor<v1::WatchJobResponse>>(Denied(kMethod));
+  }
+  return ServeStream<WatchStream>(services_, call, JobId(request->job_id()));
+}
+
+grpc::ServerWriteReactor<v1::ReadLogsResponse>* JobServiceImpl::ReadLogs(
+    grpc::CallbackServerContext* call, const v1::ReadLogsRequest* request) {
+  constexpr char kMethod[] = "/muster.v1.JobService/ReadLogs";
+  if (Authorize(services_, *call, kMethod).role == Role::kNobody) {
+    return new RefusedStream<grpc::ServerWriteReactor<v1::ReadLogsResponse>>(Denied(kMethod));
+  }
+  return ServeStream<LogReader>(services_, call, *request, hub_);
+}
+
+}  // namespace muster

@@ -1,0 +1,345 @@
+#include "coordinator/rpc/log_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/rpc/grpc_status.h"
+#include "common/rpc/limits.h"
+
+namespace muster {
+namespace {
+
+// How long changes are gathered before the states of all ranks are looked at again: that costs time
+// in proportion to the ranks. Small jobs are looked at at once.
+Duration RefreshDelay(size_t ranks) {
+  return ranks <= 256 ? Duration::zero() : std::chrono::milliseconds(ranks / 100);
+}
+
+}  // namespace
+
+LogReader::LogReader(const ServiceContext& services, grpc::CallbackServerContext* call,
+                     v1::ReadLogsRequest request, LogReaderHub& hub)
+    : StreamReactor(services, call),
+      job_(request.job_id()),
+      request_(std::move(request)),
+      hub_(hub) {}
+
+void LogReader::Begin() {
+  hub_.Add(job_, this);
+  listening_ = true;
+  NextAttempt();
+}
+
+void LogReader::Ended() {
+  if (listening_) hub_.Remove(job_, this);
+  services().logs.RemoveListener(attempt_, this);
+}
+
+// --- Loop ---
+
+void LogReader::NextAttempt() {
+  if (closing_) return;
+  const auto shape = services().core.ShapeOf(job_);
+  if (!shape.has_value()) {
+    Close(absl::NotFoundError(fmt::format("there is no job {}", job_.value())));
+    return;
+  }
+  if (request_.attempt() > shape->attempts && !request_.follow()) {
+    Close(absl::NotFoundError(
+        fmt::format("job {} has no attempt {}", job_.value(), request_.attempt())));
+    return;
+  }
+  const uint32_t wanted = request_.attempt() != 0 ? request_.attempt() : shape->attempts;
+  if (wanted != 0 && wanted <= shape->attempts && wanted != attempt_.attempt) {
+    waiting_for_attempt_ = false;
+    const absl::Status started = StartAttempt(wanted);
+    if (!started.ok()) Close(started);
+    return;
+  }
+  // Everything of the attempts so far was sent. Those who asked for one attempt, or for what is
+  // there, have it all.
+  const bool more = request_.follow() && (request_.attempt() == 0 || attempt_.attempt == 0) &&
+                    !services().core.HasEnded(job_);
+  if (!more) {
+    Close(absl::OkStatus());
+    return;
+  }
+  waiting_for_attempt_ = true;
+}
+
+absl::Status LogReader::StartAttempt(uint32_t attempt) {
+  services().logs.RemoveListener(attempt_, this);
+  const AttemptId id{job_, attempt};
+  const auto exists = [&](uint32_t rank) {
+    return services().core.LogState(id, Rank{rank}).has_value();
+  };
+  std::vector<uint32_t> wanted(request_.ranks().begin(), request_.ranks().end());
+  if (wanted.empty()) {
+    for (uint32_t rank = 0; exists(rank); ++rank) wanted.push_back(rank);
+  }
+  std::sort(wanted.begin(), wanted.end());
+  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  for (const uint32_t rank : wanted) {
+    if (!exists(rank)) {
+      return absl::InvalidArgumentError(
+          fmt::format("attempt {} of job {} has no rank {}", attempt, job_.value(), rank));
+    }
+  }
+  // Before the sizes are looked up: growth in between must not go unnoticed.
+  if (request_.follow()) {
+    services().logs.AddListener(id, std::shared_ptr<LogListener>(shared_from_this(), this));
+  }
+  {
+    MutexLock lock(mutex_);
+    attempt_ = id;
+    logs_.clear();
+    ready_.clear();
+    open_logs_ = wanted.size();
+    for (const uint32_t rank : wanted) logs_.push_back(RankLog{.rank = Rank{rank}});
+    for (RankLog& log : logs_) MarkReadyLocked(log);
+  }
+  RefreshStates();
+  return absl::OkStatus();
+}
+
+void LogReader::OnJobLogsChanged() {
+  if (closing_ || refresh_posted_) return;
+  refresh_posted_ = true;
+  size_t ranks = 0;
+  {
+    MutexLock lock(mutex_);
+    ranks = logs_.size();
+  }
+  services().loop.PostAfter(RefreshDelay(ranks), [self = shared_from_this(), this] {
+    refresh_posted_ = false;
+    if (closing_) return;
+    if (waiting_for_attempt_ || attempt_.attempt == 0) {
+      NextAttempt();
+    } else {
+      RefreshStates();
+    }
+  });
+}
+
+void LogReader::RefreshStates() {
+  if (!request_.follow()) {
+    PostPump();
+    return;
+  }
+  const bool ended = services().core.HasEnded(job_);
+  {
+    MutexLock lock(mutex_);
+    for (RankLog& log : logs_) {
+      if (log.ended) continue;
+      const std::optional<RankLogState> state = services().core.LogState(attempt_, log.rank);
+      log.state = state.value_or(RankLogState{.abandoned = true});
+      // Nobody waits for a disk that may stay full once the job is over.
+      if (ended && services().logs.Blocked({attempt_, log.rank})) log.state.abandoned = true;
+      if (log.state.abandoned || log.state.final_size.has_value()) MarkReadyLocked(log);
+    }
+  }
+  PostPump();
+  if (ended) WatchForStall();
+}
+
+void LogReader::WatchForStall() {
+  if (std::exchange(stall_watched_, true)) return;
+  {
+    MutexLock lock(mutex_);
+    last_progress_ = progress_;
+  }
+  services().loop.PostAfter(kPatience, [self = shared_from_this(), this] {
+    stall_watched_ = false;
+    if (closing_) return;
+    bool stalled = false;
+    {
+      MutexLock lock(mutex_);
+      stalled = progress_ == last_progress_ && !waiting_for_client_ && open_logs_ > 0;
+    }
+    if (stalled) {
+      GiveUp();
+    } else {
+      RefreshStates();
+    }
+  });
+}
+
+void LogReader::GiveUp() {
+  {
+    MutexLock lock(mutex_);
+    for (RankLog& log : logs_) {
+      if (log.ended) continue;
+      log.state.abandoned = true;
+      MarkReadyLocked(log);
+    }
+  }
+  PostPump();
+}
+
+void LogReader::Close(absl::Status status) {
+  if (std::exchange(closing_, true)) return;
+  {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+  }
+  // Without a limit: a client may take its time to read what is on its way.
+  outbound_.CloseAfterFlush([this, status = ToGrpc(status)](bool) { FinishCall(status); });
+}
+
+// --- Any thread ---
+
+void LogReader::OnCancel() {
+  OnLoop([this] {
+    Close(absl::CancelledError());
+    outbound_.Close([](bool) {});
+  });
+}
+
+void LogReader::OnWriteDone(bool ok) {
+  outbound_.OnWriteDone(ok);
+  {
+    MutexLock lock(mutex_);
+    if (!waiting_for_client_ || ClientIsBehind()) return;
+    waiting_for_client_ = false;
+  }
+  PostPump();
+}
+
+void LogReader::OnLogGrowth(const LogFileId& file, uint64_t committed) {
+  {
+    MutexLock lock(mutex_);
+    const auto log =
+        std::lower_bound(logs_.begin(), logs_.end(), file.rank,
+                         [](const RankLog& a, const Rank& rank) { return a.rank < rank; });
+    if (file.attempt != attempt_ || log == logs_.end() || log->rank != file.rank) return;
+    log->stored = std::max(log->stored, committed);
+    MarkReadyLocked(*log);
+  }
+  PostPump();
+}
+
+bool LogReader::ClientIsBehind() const {
+  return outbound_.queued_bytes() >= kMaxQueuedBytes ||
+         outbound_.queued_messages() >= kMaxQueuedMessages;
+}
+
+void LogReader::MarkReadyLocked(RankLog& log) {
+  if (log.ready || log.ended) return;
+  log.ready = true;
+  ready_.push_back(static_cast<size_t>(&log - logs_.data()));
+}
+
+void LogReader::PostPump() {
+  {
+    MutexLock lock(mutex_);
+    if (pumping_ || stopped_ || waiting_for_client_ || ready_.empty()) return;
+    pumping_ = true;
+  }
+  services().logs.PostRead([self = shared_from_this(), this] { Pump(); });
+}
+
+// --- Reading thread ---
+
+void LogReader::Pump() {
+  for (;;) {
+    RankLog log;
+    size_t index = 0;
+    bool all_ended = false;
+    {
+      MutexLock lock(mutex_);
+      // First the mark, then the look: a write that ends in between sees the mark.
+      waiting_for_client_ = true;
+      const bool full = ClientIsBehind();
+      if (!full) waiting_for_client_ = false;
+      if (full || stopped_ || ready_.empty()) {
+        pumping_ = false;
+        return;
+      }
+      index = ready_.front();
+      ready_.pop_front();
+      logs_[index].ready = false;
+      log = logs_[index];
+    }
+    // On a copy, without the lock: reading may take its time, and growth must not wait for it.
+    if (!SendNext(log)) return;
+    {
+      MutexLock lock(mutex_);
+      RankLog& shared = logs_[index];
+      progress_ += log.position - shared.position;
+      shared.position = log.position;
+      shared.stored = std::max(shared.stored, log.stored);
+      shared.opened = true;
+      const bool at_end = !request_.follow() || shared.state.EndsAt(shared.stored);
+      if (shared.position < shared.stored) {
+        MarkReadyLocked(shared);
+      } else if (at_end) {
+        shared.ended = true;
+        log.state = shared.state;
+        log.ended = true;
+        all_ended = --open_logs_ == 0;
+        // Nobody touches the logs of this attempt any more: the loop may begin the next one.
+        if (all_ended) pumping_ = false;
+      }
+    }
+    if (log.ended) SendEnd(log);
+    if (all_ended) {
+      OnLoop([this] { NextAttempt(); });
+      return;
+    }
+  }
+}
+
+absl::Status LogReader::OpenLog(RankLog& log) {
+  const LogFileId file{attempt_, log.rank};
+  log.stored = std::max(log.stored, services().logs.CommittedSize(file));
+  if (request_.tail_bytes() == 0) return absl::OkStatus();
+  absl::StatusOr<uint64_t> start = services().logs.TailStart(file, request_.tail_bytes());
+  if (!start.ok()) return start.status();
+  log.position = *start;
+  return absl::OkStatus();
+}
+
+bool LogReader::SendNext(RankLog& log) {
+  absl::Status status;
+  if (!log.opened) status = OpenLog(log);
+  if (status.ok() && log.position < log.stored) {
+    absl::StatusOr<std::string> data =
+        services().logs.Read({attempt_, log.rank}, log.position,
+                             std::min<uint64_t>(kMaxLogChunkBytes, log.stored - log.position));
+    status = data.status();
+    if (status.ok()) {
+      v1::ReadLogsResponse response;
+      response.set_attempt(attempt_.attempt);
+      response.set_rank(log.rank.value);
+      response.set_offset(log.position);
+      log.position += data->size();
+      response.set_data(*std::move(data));
+      // Full cannot be: the pump has looked. Closed: nobody wants it.
+      (void)outbound_.Send(std::move(response));
+    }
+  }
+  if (status.ok()) return true;
+  {
+    MutexLock lock(mutex_);
+    pumping_ = false;
+    stopped_ = true;
+  }
+  OnLoop([this, status] { Close(status); });
+  return false;
+}
+
+void LogReader::SendEnd(const RankLog& log) {
+  v1::ReadLogsResponse response;
+  response.set_attempt(attempt_.attempt);
+  response.set_rank(log.rank.value);
+  response.set_offset(log.position);
+  response.set_end(true);
+  if (log.state.final_size.has_value() && *log.state.final_size > log.stored) {
+    response.set_missing_bytes(*log.state.final_size - log.stored);
+  }
+  (void)outbound_.Send(std::move(response));
+}
+
+}  // namespace muster

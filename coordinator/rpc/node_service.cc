@@ -1,0 +1,16 @@
+#include "coordinator/rpc/node_service.h"
+
+#include "coordinator/rpc/unary_call.h"
+
+namespace muster {
+
+grpc::ServerUnaryReactor* NodeServiceImpl::ListNodes(grpc::CallbackServerContext* call,
+                                                     const v1::ListNodesRequest* request,
+                                                     v1::ListNodesResponse* response) {
+  return ServeUnary(services_, call, "/muster.v1.NodeService/ListNodes", request, response,
+                    [this](const v1::ListNodesRequest& asked, const Peer&, auto done) {
+                      services_.core.ListNodes(asked, std::move(done));
+                    });
+}
+
+}  // namespace muster

@@ -1,0 +1,22 @@
+// NodeService on gRPC. Called by gRPC threads.
+#pragma once
+
+#include "coordinator/rpc/service_context.h"
+#include "muster/v1/node.grpc.pb.h"
+
+namespace muster {
+
+class NodeServiceImpl final : public v1::NodeService::CallbackService {
+ public:
+  // `services` outlives the server.
+  explicit NodeServiceImpl(const ServiceContext& services) : services_(services) {}
+
+  grpc::ServerUnaryReactor* ListNodes(grpc::CallbackServerContext* call,
+                                      const v1::ListNodesRequest* request,
+                                      v1::ListNodesResponse* response) override;
+
+ private:
+  const ServiceContext& services_;
+};
+
+}  // namespace muster

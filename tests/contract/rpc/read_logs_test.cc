@@ -1,0 +1,242 @@
+// ReadLogs against the whole coordinator.
+#include <gmock/gmock.h>
+
+#include <map>
+#include <thread>
+
+#include "common/rpc/limits.h"
+#include "tests/contract/rpc/rpc_world.h"
+
+namespace muster {
+namespace {
+
+// What one call of ReadLogs returned.
+struct ReadResult {
+  std::map<uint32_t, std::string> bytes;
+  std::map<uint32_t, uint64_t> first_offset;
+  std::map<uint32_t, uint64_t> missing;  // of the ranks that ended
+  std::vector<uint32_t> order;           // ranks in the order of their pieces
+  grpc::Status status;
+};
+
+class ReadLogsTest : public RpcWorld {
+ protected:
+  void SetUp() override {
+    lease_ttl_ = std::chrono::milliseconds(600);
+    RpcWorld::SetUp();
+  }
+  // A job with two running ranks whose log connection is open.
+  void Run() {
+    agent_ = &AddAgent("node-1");
+    job_ = Submit({"node-1"}, 2).job_id();
+    key_ = agent_->RunRanks(2);
+    agent_->OpenUpload(key_, {0, 1});
+  }
+  v1::ReadLogsRequest Request(bool follow) {
+    v1::ReadLogsRequest request;
+    request.set_job_id(job_);
+    request.set_follow(follow);
+    return request;
+  }
+  ReadResult Read(const v1::ReadLogsRequest& request) {
+    ReadResult result;
+    const auto context = MakeContext();
+    const auto stream = jobs_->ReadLogs(context.get(), request);
+    v1::ReadLogsResponse response;
+    while (stream->Read(&response)) {
+      const uint32_t rank = response.rank();
+      EXPECT_LE(response.data().size(), kMaxLogChunkBytes);
+      EXPECT_EQ(response.attempt(), 1u);
+      EXPECT_EQ(result.missing.count(rank), 0u) << "nothing after the end";
+      const uint64_t first = result.first_offset.emplace(rank, response.offset()).first->second;
+      EXPECT_EQ(response.offset(), first + result.bytes[rank].size()) << "without gaps";
+      result.bytes[rank] += response.data();
+      if (!response.data().empty()) result.order.push_back(rank);
+      if (response.end()) result.missing[rank] = response.missing_bytes();
+    }
+    result.status = stream->Finish();
+    return result;
+  }
+  void EndJob(uint64_t size0, uint64_t size1) {
+    for (const uint32_t rank : {0u, 1u}) {
+      agent_->ExitRank(key_, rank);
+      agent_->CloseLog(key_, rank, rank == 0 ? size0 : size1);
+    }
+    agent_->StopAttempt(key_);
+  }
+
+  TestAgent* agent_ = nullptr;
+  std::string job_;
+  v1::AttemptKey key_;
+};
+
+TEST_F(ReadLogsTest, ReturnsWhatIsStored) {
+  Run();
+  agent_->Upload(key_, 0, 0, FrameFile({"zero\n"}));
+  agent_->Upload(key_, 1, 0, FrameFile({"one\n"}));
+  const ReadResult result = Read(Request(false));
+  EXPECT_TRUE(result.status.ok());
+  EXPECT_EQ(result.bytes.at(0), FrameFile({"zero\n"}));
+  EXPECT_EQ(result.bytes.at(1), FrameFile({"one\n"}));
+  EXPECT_EQ(result.missing.size(), 2u);
+}
+
+TEST_F(ReadLogsTest, ReturnsOnlyTheRanksAskedFor) {
+  Run();
+  agent_->Upload(key_, 0, 0, "0");
+  agent_->Upload(key_, 1, 0, "1");
+  v1::ReadLogsRequest request = Request(false);
+  request.add_ranks(1);
+  request.add_ranks(1);
+  const ReadResult result = Read(request);
+  EXPECT_EQ(result.bytes.size(), 1u);
+  EXPECT_EQ(result.bytes.at(1), "1");
+  request.add_ranks(9);
+  EXPECT_EQ(Read(request).status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(ReadLogsTest, FindsNoLogsOfWhatDoesNotExist) {
+  Run();
+  v1::ReadLogsRequest request = Request(false);
+  request.set_attempt(2);
+  EXPECT_EQ(Read(request).status.error_code(), grpc::StatusCode::NOT_FOUND);
+  request.set_job_id("nothing");
+  EXPECT_EQ(Read(request).status.error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(ReadLogsTest, BeginsNearTheEndAtAFrame) {
+  Run();
+  std::vector<std::string> lines;
+  for (int i = 0; i < 1000; ++i) lines.push_back(fmt::format("line {}\n", i));
+  const std::string file = FrameFile(lines);
+  agent_->Upload(key_, 0, 0, file);
+  v1::ReadLogsRequest request = Request(false);
+  request.add_ranks(0);
+  request.set_tail_bytes(200);
+  const ReadResult result = Read(request);
+  ASSERT_TRUE(result.status.ok());
+  const std::string& tail = result.bytes.at(0);
+  EXPECT_LE(tail.size(), 200u);
+  EXPECT_GE(tail.size(), 150u);
+  FrameReader frames;
+  frames.Feed(tail);
+  std::string text;
+  while (const std::optional<Frame> frame = frames.Next()) text += frame->payload;
+  EXPECT_FALSE(frames.corrupt());
+  EXPECT_THAT(text, testing::EndsWith("line 998\nline 999\n"));
+}
+
+TEST_F(ReadLogsTest, FollowsToTheEndOfTheJob) {
+  Run();
+  agent_->Upload(key_, 0, 0, "before ");
+  ReadResult result;
+  std::thread reader([&] { result = Read(Request(true)); });
+  agent_->Upload(key_, 0, 7, "after");
+  agent_->Upload(key_, 1, 0, "other");
+  EndJob(12, 5);
+  reader.join();
+  EXPECT_TRUE(result.status.ok()) << result.status.error_message();
+  EXPECT_EQ(result.bytes.at(0), "before after");
+  EXPECT_EQ(result.bytes.at(1), "other");
+  EXPECT_EQ(result.missing.at(0), 0u);
+}
+
+TEST_F(ReadLogsTest, WaitsForBytesThatAreStillOnTheirWay) {
+  Run();
+  agent_->Upload(key_, 0, 0, "1234");
+  EndJob(10, 0);
+  ASSERT_EQ(AwaitEnd(job_), v1::Job::SUCCEEDED);
+  ReadResult result;
+  std::thread reader([&] { result = Read(Request(true)); });
+  agent_->Upload(key_, 0, 4, "567890");
+  reader.join();
+  EXPECT_TRUE(result.status.ok());
+  EXPECT_EQ(result.bytes.at(0), "1234567890");
+  EXPECT_EQ(result.missing.at(0), 0u);
+}
+
+TEST_F(ReadLogsTest, FollowsAJobThatStillWaits) {
+  job_ = Submit({"node-1"}, 2).job_id();
+  ReadResult result;
+  std::thread reader([&] { result = Read(Request(true)); });
+  agent_ = &AddAgent("node-1");
+  key_ = agent_->RunRanks(2);
+  agent_->OpenUpload(key_, {0, 1});
+  agent_->Upload(key_, 0, 0, "abc");
+  EndJob(3, 0);
+  reader.join();
+  EXPECT_TRUE(result.status.ok());
+  EXPECT_EQ(result.bytes.at(0), "abc");
+}
+
+TEST_F(ReadLogsTest, EndsAtOnceForAJobThatNeverRan) {
+  job_ = Submit({"node-1"}, 2).job_id();
+  EXPECT_TRUE(Read(Request(false)).status.ok());
+  v1::CancelJobRequest cancel;
+  cancel.set_job_id(job_);
+  v1::Job cancelled;
+  const auto context = MakeContext();
+  ASSERT_TRUE(jobs_->CancelJob(context.get(), cancel, &cancelled).ok());
+  const ReadResult result = Read(Request(true));
+  EXPECT_TRUE(result.status.ok());
+  EXPECT_TRUE(result.bytes.empty());
+}
+
+TEST_F(ReadLogsTest, CountsWhatIsMissingOfALostNode) {
+  Run();
+  agent_->Upload(key_, 0, 0, "1234");
+  agent_->ExitRank(key_, 0, 1);
+  agent_->CloseLog(key_, 0, 10);
+  // Until the event has arrived; then the node goes for good.
+  agent_->AwaitAssignment(v1::Assignment::STOPPED);
+  agent_->HangUp();
+  const ReadResult result = Read(Request(true));
+  EXPECT_TRUE(result.status.ok()) << result.status.error_message();
+  EXPECT_EQ(result.bytes.at(0), "1234");
+  EXPECT_EQ(result.missing.at(0), 6u);
+  EXPECT_EQ(result.missing.at(1), 0u) << "nobody knows how much there was";
+}
+
+TEST_F(ReadLogsTest, IsFairToAllRanks) {
+  Run();
+  const std::string chunk(kMaxLogChunkBytes, 'x');
+  for (uint64_t i = 0; i < 20; ++i) agent_->Upload(key_, 0, i * chunk.size(), chunk);
+  agent_->Upload(key_, 1, 0, "short");
+  const ReadResult result = Read(Request(false));
+  ASSERT_GT(result.order.size(), 10u);
+  const auto short_one = std::find(result.order.begin(), result.order.end(), 1u);
+  EXPECT_LT(short_one - result.order.begin(), 3) << "it does not wait for the long one";
+}
+
+TEST_F(ReadLogsTest, DoesNotHoldAnythingUpWhenTheClientDoesNotRead) {
+  Run();
+  const auto context = MakeContext();
+  const auto stream = jobs_->ReadLogs(context.get(), Request(true));
+  const std::string chunk(kMaxLogChunkBytes, 'x');
+  const uint64_t chunks = 128;
+  for (uint64_t i = 0; i < chunks; ++i) {
+    ASSERT_TRUE(agent_->SendChunk(key_, 0, i * chunk.size(), chunk));
+  }
+  agent_->AwaitCommitted(0, chunks * chunk.size());
+  EndJob(chunks * chunk.size(), 0);
+  EXPECT_EQ(AwaitEnd(job_), v1::Job::SUCCEEDED);
+  // It finds everything when it reads at last.
+  uint64_t bytes = 0;
+  v1::ReadLogsResponse response;
+  while (stream->Read(&response)) bytes += response.data().size();
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(bytes, chunks * chunk.size());
+}
+
+TEST_F(ReadLogsTest, EndsWhenTheClientGivesUp) {
+  Run();
+  for (int i = 0; i < 20; ++i) {
+    const auto context = MakeContext();
+    const auto stream = jobs_->ReadLogs(context.get(), Request(true));
+    context->TryCancel();
+    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+}
+
+}  // namespace
+}  // namespace muster
