@@ -1,0 +1,213 @@
+#include "coordinator/cli/client.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "common/rpc/channel.h"
+#include "common/rpc/grpc_status.h"
+
+namespace muster {
+namespace {
+
+constexpr std::chrono::seconds kCallDeadline(20);
+// Large plans travel, and a store that is busy with a full disk answers late.
+constexpr std::chrono::seconds kSubmitDeadline(60);
+
+void SetDeadline(grpc::ClientContext& context, std::chrono::seconds limit) {
+  context.set_deadline(std::chrono::system_clock::now() + limit);
+}
+
+template <typename Request, typename Response, typename Method>
+absl::StatusOr<Response> Call(std::chrono::seconds limit, const Request& request, Method method) {
+  grpc::ClientContext context;
+  SetDeadline(context, limit);
+  Response response;
+  const grpc::Status status = method(&context, request, &response);
+  if (!status.ok()) return FromGrpc(status);
+  return response;
+}
+
+// Reads a stream to its end, or until `on_message` has enough.
+template <typename Message, typename Reader, typename OnMessage>
+absl::Status Drain(Reader& reader, grpc::ClientContext& context, const OnMessage& on_message) {
+  Message message;
+  bool enough = false;
+  while (reader.Read(&message)) {
+    if (enough) continue;
+    if (!on_message(std::move(message))) {
+      enough = true;
+      context.TryCancel();
+    }
+    message.Clear();
+  }
+  const grpc::Status status = reader.Finish();
+  return enough ? absl::OkStatus() : FromGrpc(status);
+}
+
+bool IsSocketThere(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+}  // namespace
+
+void Cancellation::Cancel() {
+  MutexLock lock(mutex_);
+  cancelled_ = true;
+  if (current_ != nullptr) current_->TryCancel();
+}
+
+bool Cancellation::cancelled() const {
+  MutexLock lock(mutex_);
+  return cancelled_;
+}
+
+Cancellation::Scope::Scope(Cancellation& owner, grpc::ClientContext& context) : owner_(owner) {
+  MutexLock lock(owner_.mutex_);
+  owner_.current_ = &context;
+  // Before the call begins: it then ends at once.
+  if (owner_.cancelled_) context.TryCancel();
+}
+
+Cancellation::Scope::~Scope() {
+  MutexLock lock(owner_.mutex_);
+  owner_.current_ = nullptr;
+}
+
+Client::Client(std::shared_ptr<grpc::Channel> control, std::shared_ptr<grpc::Channel> logs)
+    : jobs_(v1::JobService::NewStub(control)),
+      logs_(v1::JobService::NewStub(std::move(logs))),
+      nodes_(v1::NodeService::NewStub(std::move(control))) {}
+
+absl::StatusOr<v1::Job> Client::SubmitJob(const v1::SubmitJobRequest& request) {
+  return Call<v1::SubmitJobRequest, v1::Job>(kSubmitDeadline, request,
+                                             [this](auto* context, const auto& in, auto* out) {
+                                               return jobs_->SubmitJob(context, in, out);
+                                             });
+}
+
+absl::StatusOr<v1::Plan> Client::PlanJob(const v1::JobSpec& spec) {
+  v1::PlanJobRequest request;
+  *request.mutable_spec() = spec;
+  return Call<v1::PlanJobRequest, v1::Plan>(kSubmitDeadline, request,
+                                            [this](auto* context, const auto& in, auto* out) {
+                                              return jobs_->PlanJob(context, in, out);
+                                            });
+}
+
+absl::StatusOr<v1::Job> Client::GetJob(const std::string& job_id) {
+  v1::GetJobRequest request;
+  request.set_job_id(job_id);
+  return Call<v1::GetJobRequest, v1::Job>(
+      kCallDeadline, request,
+      [this](auto* context, const auto& in, auto* out) { return jobs_->GetJob(context, in, out); });
+}
+
+absl::StatusOr<std::vector<v1::Job>> Client::ListJobs(size_t limit) {
+  std::vector<v1::Job> jobs;
+  v1::ListJobsRequest request;
+  do {
+    request.set_page_size(static_cast<int32_t>(limit == 0 ? 0 : limit - jobs.size()));
+    absl::StatusOr<v1::ListJobsResponse> page = Call<v1::ListJobsRequest, v1::ListJobsResponse>(
+        kCallDeadline, request, [this](auto* context, const auto& in, auto* out) {
+          return jobs_->ListJobs(context, in, out);
+        });
+    if (!page.ok()) return page.status();
+    for (v1::Job& job : *page->mutable_jobs()) jobs.push_back(std::move(job));
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty() && (limit == 0 || jobs.size() < limit));
+  if (limit != 0 && jobs.size() > limit) jobs.resize(limit);
+  return jobs;
+}
+
+absl::StatusOr<v1::Job> Client::CancelJob(const v1::CancelJobRequest& request) {
+  return Call<v1::CancelJobRequest, v1::Job>(kCallDeadline, request,
+                                             [this](auto* context, const auto& in, auto* out) {
+                                               return jobs_->CancelJob(context, in, out);
+                                             });
+}
+
+absl::StatusOr<v1::SignalJobResponse> Client::SignalJob(const v1::SignalJobRequest& request) {
+  return Call<v1::SignalJobRequest, v1::SignalJobResponse>(
+      kCallDeadline, request, [this](auto* context, const auto& in, auto* out) {
+        return jobs_->SignalJob(context, in, out);
+      });
+}
+
+absl::StatusOr<v1::ListNodesResponse> Client::ListNodes() {
+  return Call<v1::ListNodesRequest, v1::ListNodesResponse>(
+      kCallDeadline, v1::ListNodesRequest(), [this](auto* context, const auto& in, auto* out) {
+        return nodes_->ListNodes(context, in, out);
+      });
+}
+
+absl::Status Client::WatchJob(const std::string& job_id, Cancellation& cancellation,
+                              const OnJob& on_job) {
+  v1::WatchJobRequest request;
+  request.set_job_id(job_id);
+  grpc::ClientContext context;
+  const Cancellation::Scope scope(cancellation, context);
+  const auto reader = jobs_->WatchJob(&context, request);
+  return Drain<v1::WatchJobResponse>(*reader, context, [&on_job](v1::WatchJobResponse response) {
+    return on_job(std::move(*response.mutable_job()));
+  });
+}
+
+absl::Status Client::ReadLogs(const v1::ReadLogsRequest& request, Cancellation& cancellation,
+                              const OnLogs& on_logs) {
+  grpc::ClientContext context;
+  const Cancellation::Scope scope(cancellation, context);
+  const auto reader = logs_->ReadLogs(&context, request);
+  return Drain<v1::ReadLogsResponse>(*reader, context, on_logs);
+}
+
+absl::StatusOr<std::optional<ServerAddress>> FindServer(const std::string& flag) {
+  ServerAddress address;
+  const char* variable = std::getenv("MUSTER_SERVER");
+  if (!flag.empty()) {
+    address = {flag, "--server"};
+  } else if (variable != nullptr && *variable != '\0') {
+    address = {variable, "MUSTER_SERVER"};
+  } else {
+    std::vector<std::string> sockets;
+    const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+    if (runtime != nullptr && *runtime == '/') {
+      sockets.push_back(fmt::format("{}/muster/coordinator.sock", runtime));
+    }
+    sockets.push_back("/run/muster/coordinator.sock");
+    for (const std::string& path : sockets) {
+      if (IsSocketThere(path)) {
+        return std::optional(ServerAddress{"unix:" + path, "default socket"});
+      }
+    }
+    return std::nullopt;
+  }
+  if (address.target.starts_with("/")) address.target = "unix:" + address.target;
+  if (!address.target.starts_with("unix:") || address.target.size() == 5) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: expected unix:/path/to/socket, got '{}'", address.origin, address.target));
+  }
+  return std::optional(std::move(address));
+}
+
+std::string NoServerText(bool local_possible) {
+  std::string text =
+      "no coordinator: neither --server nor MUSTER_SERVER is given, and there is no socket at "
+      "$XDG_RUNTIME_DIR/muster/coordinator.sock or /run/muster/coordinator.sock";
+  if (local_possible) {
+    text +=
+        "\nto run on this machine alone, with a coordinator and agents just for this job, add "
+        "--local (or set MUSTER_LOCAL=1)";
+  }
+  return text;
+}
+
+absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& target) {
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> control = MakeChannel(target);
+  if (!control.ok()) return control.status();
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> logs = MakeChannel(target, ChannelUse::kLogs);
+  if (!logs.ok()) return logs.status();
+  return std::make_unique<Client>(*std::move(control), *std::move(logs));
+}
+
+}  // namespace muster

@@ -1,0 +1,59 @@
+// The connection to a coordinator: finds it and makes the calls of JobService and NodeService.
+// Thread-safe. Unary calls have deadlines; streams end by Cancellation.
+#pragma once
+
+#include <grpcpp/channel.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "coordinator/cli/job_source.h"
+#include "muster/v1/job.grpc.pb.h"
+#include "muster/v1/node.grpc.pb.h"
+
+namespace muster {
+
+class Client final : public JobSource {
+ public:
+  // `logs` carries ReadLogs, `control` everything else.
+  Client(std::shared_ptr<grpc::Channel> control, std::shared_ptr<grpc::Channel> logs);
+
+  absl::StatusOr<v1::Job> SubmitJob(const v1::SubmitJobRequest& request);
+  absl::StatusOr<v1::Plan> PlanJob(const v1::JobSpec& spec);
+  absl::StatusOr<v1::Job> GetJob(const std::string& job_id) override;
+  // The newest `limit` jobs, 0: all.
+  absl::StatusOr<std::vector<v1::Job>> ListJobs(size_t limit);
+  absl::StatusOr<v1::Job> CancelJob(const v1::CancelJobRequest& request);
+  absl::StatusOr<v1::SignalJobResponse> SignalJob(const v1::SignalJobRequest& request);
+  absl::StatusOr<v1::ListNodesResponse> ListNodes();
+
+  absl::Status WatchJob(const std::string& job_id, Cancellation& cancellation,
+                        const OnJob& on_job) override;
+  absl::Status ReadLogs(const v1::ReadLogsRequest& request, Cancellation& cancellation,
+                        const OnLogs& on_logs) override;
+
+ private:
+  std::unique_ptr<v1::JobService::Stub> jobs_;
+  std::unique_ptr<v1::JobService::Stub> logs_;
+  std::unique_ptr<v1::NodeService::Stub> nodes_;
+};
+
+// Address of the coordinator that a command goes to.
+struct ServerAddress {
+  std::string target;  // unix:/path
+  // How it was found: "--server", "MUSTER_SERVER" or "default socket".
+  std::string origin;
+};
+
+// `flag` (--server) when not empty, else MUSTER_SERVER, else the first default socket that exists.
+// Nothing when there is none of these. INVALID_ARGUMENT for an address that this version cannot
+// use.
+absl::StatusOr<std::optional<ServerAddress>> FindServer(const std::string& flag);
+
+// What to say when there is no coordinator; `local_possible` names --local.
+std::string NoServerText(bool local_possible);
+
+absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& target);
+
+}  // namespace muster

@@ -1,0 +1,34 @@
+// What the commands have in common: usage errors, help, printing results. Main thread.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "coordinator/cli/command.h"
+#include "coordinator/cli/flags.h"
+
+namespace muster {
+
+// Parses the arguments of a command. A value: the command is to end with it, because help was
+// printed or the problems were reported.
+std::optional<int> ParseOrReport(Flags& flags, Arguments arguments, Reporter& reporter);
+
+// Says every problem of `status`, one per line, and returns the exit status for it.
+int ReportError(const absl::Status& status, Reporter& reporter);
+
+// Flags that several commands have.
+void AddServerFlag(Flags& flags, std::string* server);
+// Takes `text` or `json`.
+void AddOutputFlag(Flags& flags, bool* json);
+
+// Takes ranks as `0-7,9`.
+Flags::Setter SetRanks(std::vector<uint32_t>* out);
+
+// Writes a result to stdout; 0, or `kExitBug` with a message when it cannot be written.
+int PrintResult(std::string_view text, Reporter& reporter);
+
+}  // namespace muster

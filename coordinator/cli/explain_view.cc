@@ -1,0 +1,205 @@
+#include "coordinator/cli/explain_view.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "coordinator/cli/render.h"
+#include "coordinator/plan/env_text.h"
+#include "coordinator/plan/explain.h"
+#include "coordinator/plan/plan_job.h"
+
+namespace muster {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string PlaceOf(const v1::EnvAssignment& setting) {
+  std::string text(LayerName(setting.layer()));
+  if (!setting.source().empty()) text += fmt::format(" {}", setting.source());
+  return text;
+}
+
+ShownVariable Show(const ExplainedVariable& variable) {
+  ShownVariable shown;
+  shown.value = ShownValue(variable.effective());
+  shown.layer = std::string(LayerName(variable.effective().layer()));
+  shown.source = variable.effective().source();
+  for (size_t i = 0; i + 1 < variable.settings.size(); ++i) {
+    shown.overridden.push_back(PlaceOf(variable.settings[i]));
+  }
+  return shown;
+}
+
+// A newline in a value must not look like another variable.
+std::string OneLine(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    if (c == '\n') {
+      line += "\\n";
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      line += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
+std::string Quoted(std::string_view argument) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
+  if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string_view::npos) {
+    return std::string(argument);
+  }
+  std::string quoted = "'";
+  for (const char c : argument) {
+    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return OneLine(quoted + "'");
+}
+
+std::string SetBy(const ShownVariable& variable) {
+  std::string text = variable.layer;
+  if (!variable.source.empty()) text += " " + variable.source;
+  if (!variable.overridden.empty()) {
+    text += fmt::format(" (over {})", fmt::join(variable.overridden, ", "));
+  }
+  return text;
+}
+
+std::string HeadOf(const RankExplanation& rank) {
+  std::string command;
+  for (const std::string& argument : rank.argv) {
+    command += (command.empty() ? "" : " ") + Quoted(argument);
+  }
+  return RenderTable({{"rank", fmt::format("{}: local rank {} on {}, slot {}", rank.rank,
+                                           rank.local_rank, rank.host, rank.slot)},
+                      {"because", rank.host_source.empty()
+                                      ? "no hostfile was given"
+                                      : fmt::format("{} lists {}", rank.host_source, rank.host)},
+                      {"command", command},
+                      {"cwd", OneLine(rank.cwd)}});
+}
+
+Json ToJson(const ShownVariable& variable) {
+  return {{"value", variable.value},
+          {"layer", variable.layer},
+          {"source", variable.source.empty() ? Json(nullptr) : Json(variable.source)},
+          {"overridden", variable.overridden}};
+}
+
+Json ToJson(const RankExplanation& rank) {
+  Json json = {{"rank", rank.rank},
+               {"local_rank", rank.local_rank},
+               {"node", rank.host},
+               {"device", rank.slot},
+               {"source", rank.host_source.empty() ? Json(nullptr) : Json(rank.host_source)},
+               {"cwd", rank.cwd},
+               {"argv", rank.argv},
+               {"env", Json::object()}};
+  for (const auto& [name, variable] : rank.variables) json["env"][name] = ToJson(variable);
+  return json;
+}
+
+std::string Text(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// Keeps of both only the variables that are not the same in value and origin.
+void KeepDifferent(RankExplanation* a, RankExplanation* b) {
+  for (auto it = a->variables.begin(); it != a->variables.end();) {
+    const auto other = b->variables.find(it->first);
+    if (other != b->variables.end() && other->second.value == it->second.value) {
+      b->variables.erase(other);
+      it = a->variables.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<RankExplanation> Explain(const v1::JobSpec& spec, const v1::Plan& plan,
+                                       uint32_t rank) {
+  for (int i = 0; i < plan.nodes_size(); ++i) {
+    const v1::PlannedNode& node = plan.nodes(i);
+    for (const v1::RankSpec& candidate : node.launch().ranks()) {
+      if (candidate.rank() != rank) continue;
+      RankExplanation shown;
+      shown.rank = rank;
+      shown.local_rank = candidate.local_rank();
+      shown.slot = candidate.slot();
+      shown.host = node.host();
+      if (i < spec.hosts_size()) shown.host_source = spec.hosts(i).source();
+      shown.cwd = node.launch().working_directory();
+      shown.argv.assign(node.launch().argv().begin(), node.launch().argv().end());
+      if (const uint32_t index = node.launch().local_rank_argument_index(); index != 0) {
+        shown.argv.insert(
+            shown.argv.begin() + static_cast<ptrdiff_t>(std::min<size_t>(index, shown.argv.size())),
+            fmt::format("--local_rank={}", candidate.local_rank()));
+      }
+      v1::LaunchSpec launch = node.launch();
+      launch.clear_env();
+      AddEnvironment(spec, node.host(), launch);
+      for (const ExplainedVariable& variable : ExplainRank(launch, candidate, std::nullopt)) {
+        shown.variables.emplace(variable.name, Show(variable));
+      }
+      return shown;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string RenderExplanations(std::span<const RankExplanation> ranks) {
+  std::string text;
+  for (const RankExplanation& rank : ranks) {
+    if (!text.empty()) text += "\n";
+    text += HeadOf(rank) + "\n";
+    std::vector<std::vector<std::string>> rows = {{"VARIABLE", "SET BY", "VALUE"}};
+    for (const auto& [name, variable] : rank.variables) {
+      rows.push_back({name, SetBy(variable), OneLine(variable.value)});
+    }
+    text += RenderTable(rows);
+  }
+  return text;
+}
+
+std::string RenderDiff(const RankExplanation& a, const RankExplanation& b) {
+  RankExplanation left = a;
+  RankExplanation right = b;
+  KeepDifferent(&left, &right);
+  std::map<std::string, int> names;
+  for (const auto& [name, variable] : left.variables) names[name] = 0;
+  for (const auto& [name, variable] : right.variables) names[name] = 0;
+  std::vector<std::vector<std::string>> rows = {
+      {"VARIABLE", fmt::format("RANK {} ({})", a.rank, a.host), "SET BY",
+       fmt::format("RANK {} ({})", b.rank, b.host), "SET BY"}};
+  for (const auto& [name, unused] : names) {
+    std::vector<std::string> row = {name};
+    for (const RankExplanation* side : {&left, &right}) {
+      const auto it = side->variables.find(name);
+      row.push_back(it == side->variables.end() ? "(not set)" : OneLine(it->second.value));
+      row.push_back(it == side->variables.end() ? "" : SetBy(it->second));
+    }
+    rows.push_back(std::move(row));
+  }
+  if (a.cwd != b.cwd) rows.push_back({"(cwd)", OneLine(a.cwd), "", OneLine(b.cwd), ""});
+  return RenderTable(rows);
+}
+
+std::string ExplanationsToJson(std::span<const RankExplanation> ranks) {
+  Json list = Json::array();
+  for (const RankExplanation& rank : ranks) list.push_back(ToJson(rank));
+  return Text({{"ranks", std::move(list)}});
+}
+
+std::string DiffToJson(const RankExplanation& a, const RankExplanation& b) {
+  RankExplanation left = a;
+  RankExplanation right = b;
+  KeepDifferent(&left, &right);
+  return Text({{"a", ToJson(left)}, {"b", ToJson(right)}});
+}
+
+}  // namespace muster

@@ -1,0 +1,74 @@
+#include <fmt/format.h>
+
+#include "coordinator/cli/env_layers.h"
+#include "coordinator/cli/job_assembly.h"
+#include "coordinator/cli/job_builder.h"
+
+namespace muster {
+namespace {
+
+// The hosts of a job without a hostfile: this machine.
+ListedHosts LocalHost(const SpawnFlags& flags, Diagnostics& diagnostics) {
+  const HostFlags& hosts = flags.run.hosts;
+  if (hosts.num_nodes.value_or(1) > 1) {
+    diagnostics.Error("--num_nodes", 0,
+                      fmt::format("{} nodes need a hostfile: --hostfile FILE or --hosts HOST,...",
+                                  *hosts.num_nodes));
+  }
+  if (flags.world_size && hosts.slots_per_node && *flags.world_size != *hosts.slots_per_node) {
+    diagnostics.Error(
+        "--world_size", 0,
+        fmt::format("{} contradicts --num_gpus {}: without a hostfile there is one host",
+                    *flags.world_size, *hosts.slots_per_node));
+  }
+  v1::HostEntry host;
+  host.set_host("localhost");
+  // With a choice of slots the node says how many there are.
+  const bool chooses_slots = !hosts.include.empty() || !hosts.exclude.empty();
+  const int slots = flags.world_size.value_or(hosts.slots_per_node.value_or(1));
+  if (!chooses_slots) host.set_slot_count(static_cast<uint32_t>(slots));
+  return {{host}, true};
+}
+
+}  // namespace
+
+absl::StatusOr<BuiltJob> BuildFromFlags(const SpawnFlags& flags, const ClientEnv& client) {
+  JobAssembly job(client);
+  v1::JobSpec& spec = job.spec();
+  v1::Program& program = *spec.mutable_program();
+  program.set_kind(flags.no_python ? v1::Program::COMMAND
+                   : flags.module  ? v1::Program::MODULE
+                                   : v1::Program::SCRIPT);
+  program.set_target(flags.target);
+  for (const std::string& arg : flags.args) program.add_args(arg);
+  program.set_local_rank_argument(flags.local_rank);
+  spec.set_working_directory(client.Absolute(flags.run.cwd));
+  spec.set_devices("auto");
+  spec.set_bind(flags.bind.empty() ? "numa" : flags.bind);
+
+  std::optional<ListedHosts> hosts = job.HostsOf(flags.run.hosts);
+  Selection selection = SelectionOf(flags.run.hosts, {});
+  if (!hosts) {
+    hosts = LocalHost(flags, job.diagnostics());
+    selection.num_nodes.reset();
+    if (selection.include.empty() && selection.exclude.empty()) selection.slots_per_node.reset();
+  }
+  if (flags.world_size) spec.set_expected_world_size(static_cast<uint32_t>(*flags.world_size));
+  job.Select(*hosts, selection);
+
+  EnvRequest request;
+  request.folder = client.cwd;
+  for (const std::string& file : flags.run.env_files) {
+    request.files.push_back({file, client.Absolute(file), Origin{"--env-file"}});
+  }
+  request.forward = flags.run.forward_env;
+  if (flags.use_deepspeed) request.pythonpath_folder = client.cwd;
+  AddEnvLayers(client, request, *spec.mutable_env(), job.diagnostics(), job.notes());
+  for (const std::string& variable : flags.run.env) {
+    AddEnvFlag(variable, client, *spec.mutable_env(), job.diagnostics());
+  }
+  job.ApplyFlags(flags.run);
+  return job.Finish();
+}
+
+}  // namespace muster

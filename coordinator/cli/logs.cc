@@ -1,0 +1,260 @@
+// `coordinator logs`. Whole output goes through the console; where lines are chosen, counted or
+// ordered, they are taken one by one.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <future>
+
+#include "common/base/annotate.h"
+#include "coordinator/cli/command.h"
+#include "coordinator/cli/command_line.h"
+#include "coordinator/cli/console.h"
+#include "coordinator/cli/exit_status.h"
+#include "coordinator/cli/line_printer.h"
+#include "coordinator/cli/names.h"
+#include "coordinator/cli/place.h"
+#include "coordinator/cli/since.h"
+#include "coordinator/cli/time_order.h"
+
+namespace muster {
+namespace {
+
+struct LogsFlags {
+  std::string job_id;
+  std::string server;
+  std::string node;
+  std::vector<uint32_t> ranks;
+  std::optional<LogStream> stream;
+  std::optional<LineMatcher> matcher;
+  std::optional<size_t> tail;
+  int64_t since_ns = 0;
+  bool follow = false;
+  bool raw = false;
+  bool by_time = false;
+  bool json = false;
+
+  bool line_by_line() const { return matcher || tail || by_time || json; }
+};
+
+int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+void Declare(Flags& flags, LogsFlags& out) {
+  flags.Positional("JOB", &out.job_id);
+  flags.Switch("follow,f", &out.follow, "go on until the job has ended");
+  flags.Value("rank", "LIST", SetRanks(&out.ranks), "only these ranks, as 0-7,9");
+  flags.Text("node", "HOST", &out.node, "only the ranks of this node");
+  flags.Value(
+      "stream", "out|err",
+      [&out](std::string_view value) -> std::string {
+        if (value == "out" || value == "stdout") {
+          out.stream = LogStream::kStdout;
+        } else if (value == "err" || value == "stderr") {
+          out.stream = LogStream::kStderr;
+        } else {
+          return fmt::format("expected out or err, got '{}'", value);
+        }
+        return "";
+      },
+      "only stdout, or only stderr");
+  flags.Value(
+      "since", "TIME",
+      [&out](std::string_view value) -> std::string {
+        const absl::StatusOr<int64_t> since = ParseSince(value, NowNs());
+        if (!since.ok()) return std::string(MessageOf(since.status()));
+        out.since_ns = *since;
+        return "";
+      },
+      "only what was written since: 10m (ago), 12:00, 2026-01-31T12:00:00; the node's clock "
+      "counts");
+  flags.Value(
+      "tail,n", "N",
+      [&out](std::string_view value) -> std::string {
+        size_t count = 0;
+        const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
+        if (error != std::errc() || end != value.data() + value.size()) {
+          return fmt::format("expected a number of lines, got '{}'", value);
+        }
+        out.tail = count;
+        return "";
+      },
+      "begin with the last N lines of every rank");
+  flags.Value(
+      "grep,g", "RE",
+      [&out](std::string_view value) -> std::string {
+        absl::StatusOr<LineMatcher> matcher = LineMatcher::Make(std::string(value));
+        if (!matcher.ok()) return std::string(MessageOf(matcher.status()));
+        out.matcher = *std::move(matcher);
+        return "";
+      },
+      "only lines that match an extended regular expression");
+  flags.Switch("raw", &out.raw, "bytes as the ranks wrote them: no labels, nothing held back");
+  flags.Value(
+      "order", "arrival|time",
+      [&out](std::string_view value) -> std::string {
+        if (value != "arrival" && value != "time") {
+          return fmt::format("expected arrival or time, got '{}'", value);
+        }
+        out.by_time = value == "time";
+        return "";
+      },
+      "time: merge all ranks by the time at which the nodes read them");
+  AddOutputFlag(flags, &out.json);
+  AddServerFlag(flags, &out.server);
+}
+
+// The ranks that were asked for; all of the job when none were.
+absl::StatusOr<std::vector<uint32_t>> ChooseRanks(const v1::Job& job, const LogsFlags& flags) {
+  std::vector<uint32_t> chosen;
+  bool node_known = flags.node.empty();
+  for (const v1::JobNode& node : job.nodes()) {
+    if (!flags.node.empty() && node.host() != flags.node && node.node_id() != flags.node) continue;
+    node_known = true;
+    for (const uint32_t rank : RanksOf(job, node.index())) {
+      if (flags.ranks.empty() || std::binary_search(flags.ranks.begin(), flags.ranks.end(), rank)) {
+        chosen.push_back(rank);
+      }
+    }
+  }
+  if (!node_known) {
+    return absl::InvalidArgumentError(
+        fmt::format("job {} has no node {}", job.job_id(), flags.node));
+  }
+  for (const uint32_t rank : flags.ranks) {
+    if (rank >= job.world_size()) {
+      return absl::InvalidArgumentError(fmt::format("job {} has no rank {}, only 0 to {}",
+                                                    job.job_id(), rank, job.world_size() - 1));
+    }
+  }
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+LogFollower::Options ReadingOptions(const v1::Job& job, const std::vector<uint32_t>& ranks,
+                                    const LogsFlags& flags, const Place& place) {
+  LogFollower::Options logs;
+  logs.request.set_job_id(flags.job_id);
+  logs.request.set_follow(flags.follow);
+  if (ranks.size() < job.world_size())
+    logs.request.mutable_ranks()->Add(ranks.begin(), ranks.end());
+  logs.reconnect = flags.follow ? place.reconnect : std::chrono::milliseconds(0);
+  return logs;
+}
+
+// Everything, as fast as it comes.
+int PrintAll(JobSource& source, LogFollower::Options logs, const v1::Job& job,
+             const LogsFlags& flags, Reporter& reporter) {
+  Console::Options options;
+  options.logs = std::move(logs);
+  options.view.terminal = ::isatty(STDOUT_FILENO) == 1 && !flags.raw;
+  options.view.colour = WantsColour(STDOUT_FILENO);
+  options.view.raw = flags.raw;
+  options.view.stream = flags.stream;
+  options.view.since_ns = flags.since_ns;
+  options.view.host_of = [&job](uint32_t rank) { return HostOf(job, rank); };
+  std::promise<void> done;
+  Console::Events events;
+  events.on_done = [&done] { done.set_value(); };
+  Console console(source, std::move(options), std::move(events));
+  done.get_future().wait();
+  const Console::Result result = console.result();
+  if (result.closed_error != 0) {
+    return ReportError(ErrnoStatus(result.closed_error, "cannot write to stdout"), reporter);
+  }
+  if (!result.read_status.ok()) return ReportError(result.read_status, reporter);
+  return 0;
+}
+
+// Reads until the source says that this is all; `follower` runs on a thread of its own.
+absl::Status ReadAll(JobSource& source, LogFollower::Options logs, LineSplitter& splitter,
+                     LinePrinter& printer, LogFollower::Positions* positions) {
+  std::promise<absl::Status> done;
+  LogFollower follower(
+      source, std::move(logs),
+      [&](const v1::ReadLogsResponse& piece) {
+        if (positions != nullptr) {
+          (*positions)[piece.rank()] = {piece.attempt(), piece.offset() + piece.data().size()};
+        }
+        splitter.Take(piece);
+        return printer.Flush();
+      },
+      [&done](const absl::Status& status) { done.set_value(status); });
+  return done.get_future().get();
+}
+
+int PrintLines(JobSource& source, LogFollower::Options logs, const v1::Job& job,
+               const std::vector<uint32_t>& ranks, const LogsFlags& flags, Reporter& reporter) {
+  LinePrinter printer(job, flags.json, WantsColour(STDOUT_FILENO));
+  std::optional<LineTail> tail;
+  if (flags.tail) tail.emplace(*flags.tail);
+  const auto take = [&](LogLine line) {
+    if (flags.stream && line.stream != *flags.stream) return;
+    if (line.time_ns < flags.since_ns) return;
+    if (flags.matcher && !flags.matcher->Matches(line.text)) return;
+    if (tail) {
+      tail->Add(std::move(line));
+    } else {
+      printer.Print(line);
+    }
+  };
+  const ControlSequences controls = ::isatty(STDOUT_FILENO) != 1 ? ControlSequences::kKeep
+                                    : WantsColour(STDOUT_FILENO) ? ControlSequences::kColourOnly
+                                                                 : ControlSequences::kNone;
+  absl::Status status;
+  if (flags.by_time && !tail) {
+    status = ReadInTimeOrder(source, logs, ranks, controls, take, [&printer] { printer.Flush(); });
+  } else {
+    LineSplitter splitter(controls, take);
+    if (tail) {
+      // What is there first, then what comes.
+      LogFollower::Options past = logs;
+      past.request.set_follow(false);
+      status = ReadAll(source, std::move(past), splitter, printer, &logs.from);
+      if (!flags.follow) splitter.Finish();
+      for (const LogLine& line : tail->Take(flags.by_time)) printer.Print(line);
+      printer.Flush();
+      tail.reset();
+    }
+    if (status.ok() && (flags.follow || !flags.tail)) {
+      status = ReadAll(source, std::move(logs), splitter, printer, nullptr);
+    }
+    splitter.Finish();
+  }
+  printer.Flush();
+  if (!status.ok()) return ReportError(status, reporter);
+  return 0;
+}
+
+}  // namespace
+
+int RunLogs(Arguments arguments, Reporter& reporter) {
+  LogsFlags options;
+  Flags flags("logs JOB [flags]",
+              "Prints what the ranks of a job wrote, past and (with -f) to come, from anywhere.");
+  Declare(flags, options);
+  if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
+  if (options.raw && options.line_by_line()) {
+    reporter.Say("--raw gives bytes, not lines: it goes with --rank, --node, --stream and -f only");
+    return kExitUsage;
+  }
+  absl::StatusOr<Place> place = FindJobPlace(options.server, options.job_id);
+  if (!place.ok()) return ReportError(place.status(), reporter);
+  const absl::StatusOr<v1::Job> job = place->client->GetJob(options.job_id);
+  if (!job.ok()) return ReportError(job.status(), reporter);
+  const absl::StatusOr<std::vector<uint32_t>> ranks = ChooseRanks(*job, options);
+  if (!ranks.ok()) return ReportError(ranks.status(), reporter);
+  if (ranks->empty() && job->world_size() > 0) return 0;
+  LogFollower::Options logs = ReadingOptions(*job, *ranks, options, *place);
+  if (!options.line_by_line()) {
+    return PrintAll(*place->client, std::move(logs), *job, options, reporter);
+  }
+  return PrintLines(*place->client, std::move(logs), *job, *ranks, options, reporter);
+}
+
+}  // namespace muster

@@ -1,0 +1,68 @@
+// Flags that `submit` and `spawn` share: how to run, and where. Values and their declaration;
+// parsing is coordinator/cli/flags.h.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "coordinator/cli/flags.h"
+#include "coordinator/spec/env_names.h"
+
+namespace muster {
+
+// Which hosts, and how much of them. Unset and empty: as the job file says.
+struct HostFlags {
+  std::optional<std::string> hostfile;
+  // Hosts in the grammar of a hostfile line, separated by commas.
+  std::optional<std::string> hosts;
+  std::string include;
+  std::string exclude;
+  std::optional<int> num_nodes;
+  std::optional<int> slots_per_node;
+};
+
+// How to run.
+struct RunFlags {
+  bool local = false;
+  // Address of the coordinator; empty: MUSTER_SERVER and so on.
+  std::string server;
+  bool dry_run = false;
+  bool detach = false;
+  bool quiet = false;
+  // `debug`, `info`, `warning` or `error`; empty: not given.
+  std::string log_level;
+  // `text` or `json`.
+  std::string output = "text";
+  // Folder for the logs of ranks, as typed; empty: as the job file says.
+  std::string log_dir;
+
+  std::string name;
+  std::optional<Duration> grace;
+  // All nodes present and prepared within this time, or nothing starts.
+  std::optional<Duration> start_timeout;
+  std::optional<Duration> time_limit;
+  std::string master_addr;
+  std::optional<uint32_t> master_port;
+  std::string cwd;
+  std::string python;
+  // `NAME=VALUE`, or `NAME` for the value in this shell. In order.
+  std::vector<std::string> env;
+  std::vector<std::string> env_files;
+  std::vector<ForwardRule> forward_env;
+
+  HostFlags hosts;
+  // What the user should know about flags that were given, one line each.
+  std::vector<std::string> warnings;
+};
+
+// Declares them. `out` must outlive `flags`.
+void AddRunFlags(Flags& flags, RunFlags& out);
+
+// Setters for Flags::Value that other commands can use too.
+Flags::Setter SetDuration(std::optional<Duration>* out);
+// A whole number within [min, max].
+Flags::Setter SetInt(std::optional<int>* out, int min, int max);
+
+}  // namespace muster

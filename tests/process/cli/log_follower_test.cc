@@ -1,0 +1,105 @@
+#include "coordinator/cli/log_follower.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/process/cli/pipes.h"
+#include "tests/process/cli/scripted_source.h"
+#include "tests/unit/cli/log_bytes.h"
+
+namespace muster {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::Event;
+using testing::Piece;
+using testing::ScriptedSource;
+
+// Follows to the end and returns what was handed on, as rank:offset:data.
+std::vector<std::string> Follow(ScriptedSource& source, LogFollower::Options options,
+                                absl::Status* status) {
+  std::vector<std::string> pieces;
+  Event done;
+  LogFollower follower(
+      source, std::move(options),
+      [&](const v1::ReadLogsResponse& piece) {
+        pieces.push_back(std::to_string(piece.rank()) + ":" + std::to_string(piece.offset()) + ":" +
+                         piece.data() + (piece.end() ? "." : ""));
+        return true;
+      },
+      [&](const absl::Status& end) {
+        *status = end;
+        done.Set();
+      });
+  EXPECT_TRUE(done.Wait());
+  return pieces;
+}
+
+TEST(LogFollower, ResumesWithoutRepeating) {
+  ScriptedSource source;
+  source.AddCall({{Piece(0, 0, "abc"), Piece(1, 0, "x", true)}, absl::UnavailableError("gone")});
+  source.AddCall(
+      {{Piece(0, 0, "ab"), Piece(0, 2, "cd"), Piece(1, 0, "x", true), Piece(0, 4, "", true)},
+       absl::OkStatus()});
+  LogFollower::Options options;
+  options.reconnect = std::chrono::seconds(10);
+  absl::Status status;
+  EXPECT_THAT(Follow(source, options, &status), ElementsAre("0:0:abc", "1:0:x.", "0:3:d", "0:4:."));
+  EXPECT_TRUE(status.ok());
+}
+
+TEST(LogFollower, StartsBehindWhatIsKnown) {
+  ScriptedSource source;
+  source.AddCall({{Piece(0, 0, "abcdef")}, absl::OkStatus()});
+  LogFollower::Options options;
+  options.from[0] = {1, 4};
+  absl::Status status;
+  EXPECT_THAT(Follow(source, options, &status), ElementsAre("0:4:ef"));
+}
+
+TEST(LogFollower, GivesUpWithoutReconnecting) {
+  ScriptedSource source;
+  source.AddCall({{}, absl::UnavailableError("gone")});
+  absl::Status status;
+  Follow(source, {}, &status);
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_EQ(source.requests().size(), 1u);
+}
+
+TEST(LogFollower, DoesNotRepeatWhatIsWrong) {
+  ScriptedSource source;
+  source.AddCall({{}, absl::NotFoundError("no job")});
+  LogFollower::Options options;
+  options.reconnect = std::chrono::seconds(10);
+  absl::Status status;
+  Follow(source, options, &status);
+  EXPECT_TRUE(absl::IsNotFound(status));
+}
+
+TEST(LogFollower, CanBeCancelled) {
+  ScriptedSource source;
+  source.AddCall({{}, {}, true});
+  Event done;
+  absl::Status status;
+  LogFollower follower(
+      source, {}, [](const v1::ReadLogsResponse&) { return true; },
+      [&](const absl::Status& end) {
+        status = end;
+        done.Set();
+      });
+  follower.Cancel();
+  ASSERT_TRUE(done.Wait());
+  EXPECT_TRUE(absl::IsCancelled(status));
+}
+
+TEST(LogFollower, FollowsANewAttemptFromItsBeginning) {
+  ScriptedSource source;
+  v1::ReadLogsResponse second = Piece(0, 0, "new");
+  second.set_attempt(2);
+  source.AddCall({{Piece(0, 0, "old", true), second, Piece(0, 3, "late")}, absl::OkStatus()});
+  absl::Status status;
+  EXPECT_THAT(Follow(source, {}, &status), ElementsAre("0:0:old.", "0:0:new"));
+}
+
+}  // namespace
+}  // namespace muster

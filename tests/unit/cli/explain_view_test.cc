@@ -1,0 +1,93 @@
+#include "coordinator/cli/explain_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "coordinator/plan/plan_job.h"
+
+namespace muster {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+v1::EnvAssignment Set(const std::string& name, const std::string& value, v1::EnvLayer layer,
+                      const std::string& source) {
+  v1::EnvAssignment setting;
+  setting.set_name(name);
+  setting.add_parts()->set_literal(value);
+  setting.set_layer(layer);
+  setting.set_source(source);
+  return setting;
+}
+
+v1::JobSpec TwoNodes() {
+  v1::JobSpec spec;
+  for (int i = 1; i <= 2; ++i) {
+    v1::HostEntry* host = spec.add_hosts();
+    host->set_host("node-" + std::to_string(i));
+    host->set_slot_count(2);
+    host->set_source("hostfile:" + std::to_string(i));
+  }
+  spec.mutable_program()->set_kind(v1::Program::SCRIPT);
+  spec.mutable_program()->set_target("train it.py");
+  spec.set_working_directory("/work");
+  *spec.add_env() = Set("MODE", "1", v1::ENV_LAYER_FORWARDED, "");
+  *spec.add_env() = Set("MODE", "2", v1::ENV_LAYER_DEEPSPEED_ENV, ".deepspeed_env:3");
+  *spec.add_env() = Set("WANDB_API_KEY", "secret", v1::ENV_LAYER_JOB, "job.yaml:9");
+  v1::NodeOverride* node = spec.add_node_overrides();
+  node->set_host("node-2");
+  *node->add_env() = Set("NIC", "eno1", v1::ENV_LAYER_NODE, "job.yaml:12");
+  return spec;
+}
+
+RankExplanation ExplainedRank(uint32_t rank) {
+  const v1::JobSpec spec = TwoNodes();
+  return *Explain(spec, *PlanJob(spec, {}, PlanDetail::kLayout), rank);
+}
+
+TEST(Explain, TellsPlaceAndLayers) {
+  const RankExplanation rank = ExplainedRank(3);
+  EXPECT_EQ(rank.host, "node-2");
+  EXPECT_EQ(rank.host_source, "hostfile:2");
+  EXPECT_EQ(rank.local_rank, 1u);
+  EXPECT_EQ(rank.variables.at("MODE").value, "2");
+  EXPECT_EQ(rank.variables.at("MODE").source, ".deepspeed_env:3");
+  EXPECT_EQ(rank.variables.at("MODE").overridden.size(), 1u);
+  EXPECT_EQ(rank.variables.at("RANK").value, "3");
+  EXPECT_EQ(rank.variables.at("NIC").value, "eno1");
+}
+
+TEST(Explain, MasksSecrets) {
+  const std::vector<RankExplanation> ranks = {ExplainedRank(0)};
+  EXPECT_THAT(RenderExplanations(ranks), Not(HasSubstr("secret")));
+  EXPECT_THAT(ExplanationsToJson(ranks), Not(HasSubstr("secret")));
+}
+
+TEST(Explain, KnowsNoOtherRanks) {
+  const v1::JobSpec spec = TwoNodes();
+  EXPECT_FALSE(Explain(spec, *PlanJob(spec, {}, PlanDetail::kLayout), 4));
+}
+
+TEST(RenderExplanations, QuotesTheCommand) {
+  const std::vector<RankExplanation> ranks = {ExplainedRank(0)};
+  EXPECT_THAT(RenderExplanations(ranks), HasSubstr("'train it.py'"));
+  EXPECT_THAT(RenderExplanations(ranks), HasSubstr("hostfile:1 lists node-1"));
+}
+
+TEST(RenderDiff, ShowsOnlyWhatDiffers) {
+  const std::string text = RenderDiff(ExplainedRank(0), ExplainedRank(2));
+  EXPECT_THAT(text, HasSubstr("RANK 0 (node-1)"));
+  EXPECT_THAT(text, HasSubstr("NIC"));
+  EXPECT_THAT(text, HasSubstr("(not set)"));
+  EXPECT_THAT(text, Not(HasSubstr("MODE")));
+  EXPECT_THAT(text, Not(HasSubstr("WORLD_SIZE")));
+  const auto json = nlohmann::json::parse(DiffToJson(ExplainedRank(0), ExplainedRank(2)));
+  EXPECT_EQ(json["b"]["env"]["NIC"]["value"], "eno1");
+  EXPECT_FALSE(json["a"]["env"].contains("MODE"));
+}
+
+}  // namespace
+}  // namespace muster
