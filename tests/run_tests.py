@@ -1,0 +1,189 @@
+#!/usr/bin/python3
+"""Builds what a tier needs, runs its suites and ends with `N passed, N failed`.
+
+A suite is a fat GoogleTest binary, a lint, or a program that passes or fails as a whole. The list of tiers
+is the table TIERS; `--tier NAME` takes one of them or the name of a single suite.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from typing import Callable
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FUZZ_SECONDS = int(os.environ.get("MUSTER_FUZZ_SECONDS", "60"))
+
+
+@dataclass
+class Outcome:
+    """What one suite did; `output` is shown when something failed."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    output: str = ""
+
+
+@dataclass
+class Suite:
+    """A named piece of work; `targets` are built first in `preset`."""
+
+    name: str
+    run: Callable[["Suite"], Outcome]
+    preset: str = "release"
+    targets: list[str] = field(default_factory=list)
+    minutes: int = 10
+
+
+def build_dir(preset: str) -> str:
+    return os.path.join(ROOT, "build", preset)
+
+
+def run_logged(suite: Suite, command: list[str], **environment: str) -> tuple[int, str]:
+    """Runs a command with the suite's time limit and returns its status and output."""
+    env = dict(os.environ, **environment)
+    try:
+        done = subprocess.run(command, cwd=ROOT, env=env, timeout=suite.minutes * 60, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    except subprocess.TimeoutExpired as late:
+        text = (late.output or b"").decode(errors="replace")
+        return 124, text + f"\n{suite.name}: over {suite.minutes} minutes\n"
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+def gtest(binary: str) -> Callable[[Suite], Outcome]:
+    """A fat GoogleTest binary: every test counts."""
+
+    def run(suite: Suite) -> Outcome:
+        path = os.path.join(build_dir(suite.preset), "bin", binary)
+        with tempfile.NamedTemporaryFile(suffix=".json") as report:
+            status, output = run_logged(suite, [path, "--gtest_brief=1", f"--gtest_output=json:{report.name}"],
+                                        ASAN_OPTIONS="detect_leaks=1", UBSAN_OPTIONS="print_stacktrace=1",
+                                        TSAN_OPTIONS="halt_on_error=1")
+            outcome = Outcome(output=output)
+            try:
+                tests = json.load(open(report.name, encoding="utf-8"))
+            except ValueError:
+                outcome.failed = 1  # It crashed before it could report.
+                return outcome
+        for group in tests["testsuites"]:
+            for test in group["testsuite"]:
+                if test.get("failures"):
+                    outcome.failed += 1
+                elif test.get("result") == "SKIPPED":
+                    outcome.skipped += 1
+                elif test.get("status") == "RUN":
+                    outcome.passed += 1
+        if status != 0 and outcome.failed == 0:
+            outcome.failed = 1
+        if outcome.passed + outcome.failed == 0:
+            outcome.failed = 1
+            outcome.output += f"\n{suite.name}: no test ran\n"
+        return outcome
+
+    return run
+
+
+def program(*command: str, **environment: str) -> Callable[[Suite], Outcome]:
+    """A program that passes or fails as a whole."""
+
+    def run(suite: Suite) -> Outcome:
+        status, output = run_logged(suite, list(command), **environment)
+        return Outcome(passed=int(status == 0), failed=int(status != 0), output=output)
+
+    return run
+
+
+def fuzzers(suite: Suite) -> Outcome:
+    """Every fuzz target for FUZZ_SECONDS, starting from its corpus; new inputs go to a scratch folder."""
+    outcome = Outcome()
+    folder = os.path.join(build_dir("fuzz"), "bin")
+    for name in sorted(os.listdir(folder)):
+        if not name.startswith("fuzz_"):
+            continue
+        corpus = os.path.join(ROOT, "tests/fuzz/corpus", name.removeprefix("fuzz_"))
+        with tempfile.TemporaryDirectory() as scratch:
+            status, output = run_logged(suite, [os.path.join(folder, name), scratch, corpus,
+                                                f"-max_total_time={FUZZ_SECONDS}", f"-artifact_prefix={scratch}/",
+                                                "-print_final_stats=1"])
+        outcome.passed += int(status == 0)
+        outcome.failed += int(status != 0)
+        if status != 0:
+            outcome.output += f"--- {name}\n{output[-4000:]}\n"
+    return outcome
+
+
+LINT = [Suite(f"lint-{name}", program("/usr/bin/python3", f"tests/lint/{name}.py"))
+        for name in ("formatting", "layering", "proto_comments", "file_length", "own_words")]
+PROGRAMS = ["coordinator", "agent", "muster-shim"]
+GTESTS = ["unit", "sim", "contract", "process", "integration"]
+
+
+def gtests(preset: str, names: list[str]) -> list[Suite]:
+    prefix = "" if preset == "release" else f"{preset}-"
+    return [Suite(prefix + name, gtest(f"{name}_tests"), preset, [f"{name}_tests"] + PROGRAMS, minutes=15)
+            for name in names]
+
+
+EXAMPLE = Suite("example", program("examples/char_lm/run", "--check"), targets=PROGRAMS)
+TIDY = Suite("tidy", program("/usr/bin/python3", "tests/lint/tidy.py"), targets=["muster_proto_grpc"], minutes=80)
+FUZZ = Suite("fuzz", fuzzers, "fuzz", ["all"], minutes=60)
+SOAK = Suite("sim-soak", gtest("sim_tests"), targets=["sim_tests"], minutes=80)
+
+TIERS = {
+    "default": LINT + gtests("release", GTESTS) + [EXAMPLE],
+    "lint": LINT,
+    "asan": gtests("asan", GTESTS),
+    # gRPC of Debian is not instrumented and gives false reports: these suites do without it.
+    "tsan": gtests("tsan", ["unit", "sim"]),
+    "tidy": [TIDY],
+    "fuzz": [FUZZ],
+    "soak": [SOAK],
+}
+
+
+def choose(tier: str) -> list[Suite]:
+    if tier in TIERS:
+        return TIERS[tier]
+    every = {suite.name: suite for suites in TIERS.values() for suite in suites}
+    if tier in every:
+        return [every[tier]]
+    sys.exit(f"run_tests.py: no tier or suite named {tier}; there are: {', '.join([*TIERS, *every])}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tier", default="default", help="a tier or a single suite")
+    arguments = parser.parse_args()
+    suites = choose(arguments.tier)
+    if arguments.tier == "soak":
+        os.environ.setdefault("MUSTER_SIM_SEEDS", "20000")
+    for preset in dict.fromkeys(suite.preset for suite in suites):
+        targets = sorted({t for suite in suites if suite.preset == preset for t in suite.targets})
+        if targets and subprocess.run(["./dev", "build", preset, *targets], cwd=ROOT, check=False).returncode != 0:
+            print("0 passed, 1 failed")
+            return 1
+    total = Outcome()
+    for suite in suites:
+        start = time.monotonic()
+        outcome = suite.run(suite)
+        word = "FAIL" if outcome.failed else "ok"
+        print(f"{word:4} {suite.name:18} {outcome.passed} passed, {outcome.failed} failed, {outcome.skipped} skipped"
+              f" ({time.monotonic() - start:.0f} s)", flush=True)
+        if outcome.failed:
+            print(outcome.output, flush=True)
+        total.passed += outcome.passed
+        total.failed += outcome.failed
+        total.skipped += outcome.skipped
+    skipped = f", {total.skipped} skipped" if total.skipped else ""
+    print(f"{total.passed} passed, {total.failed} failed{skipped}")
+    return 1 if total.failed or not total.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
