@@ -13,9 +13,9 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
 
 find_program(MUSTER_CCACHE ccache)
 if(MUSTER_CCACHE)
-  # Precompiled headers are only cacheable with this sloppiness.
+  # What ccache needs for precompiled headers, and no more: a header that changes during a build must not be cached.
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env
-      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      CCACHE_SLOPPINESS=pch_defines,time_macros
       "${MUSTER_CCACHE}")
 endif()
 

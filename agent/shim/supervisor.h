@@ -121,6 +121,7 @@ class Supervisor {
   milliseconds pass_delay_{0};
   OptionalTime cleanup_end_;
   OptionalTime next_log_check_;
+  milliseconds log_check_delay_{0};
   OptionalTime next_retry_;
   OptionalTime linger_end_;
   OptionalTime fake_end_;

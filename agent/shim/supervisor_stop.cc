@@ -24,7 +24,10 @@ constexpr milliseconds kMostPassDelay{200};
 constexpr milliseconds kStuckPassDelay{1000};
 // One pass may keep the pipes waiting this long.
 constexpr milliseconds kPassBudget{250};
-constexpr milliseconds kLogCheckEvery{500};
+// Between looks at who may still write to the log of a rank that has ended; a look reads all of
+// /proc.
+constexpr milliseconds kFirstLogCheckDelay{500};
+constexpr milliseconds kMostLogCheckDelay{5000};
 // How long output of a process that is no descendant may come after the last descendant's end.
 constexpr milliseconds kForeignOutput{2000};
 // Longest life of a fake stuck process.
@@ -84,6 +87,7 @@ void Supervisor::Reap() {
     rank->OnReaped(info);
     if (stopping_) rest_to_kill_ = true;
     next_log_check_ = Now();
+    log_check_delay_ = kFirstLogCheckDelay;
   }
 }
 
@@ -145,35 +149,37 @@ bool Supervisor::KillCgroup(RankProcess& rank) {
 // theirs.
 void Supervisor::CheckOpenLogs(SteadyTime now) {
   next_log_check_.reset();
-  if (phase_ != Phase::kRunning) return;
+  const bool any_open = std::any_of(ranks_.begin(), ranks_.end(),
+                                    [](const auto& rank) { return rank->OutputOutlivesIt(); });
+  if (phase_ != Phase::kRunning || !any_open) return;
   std::vector<bool> has_descendant(ranks_.size(), false);
-  bool looked = false;
+  const std::vector<ProcessInfo> processes = DescendantsOf(::getpid());
+  const std::vector<int> owners = Attribute(processes);
+  for (size_t p = 0; p < processes.size(); ++p) {
+    if (processes[p].dead()) continue;
+    if (owners[p] >= 0) {
+      has_descendant[static_cast<size_t>(owners[p])] = true;
+    } else {
+      // It may be anybody's.
+      has_descendant.assign(ranks_.size(), true);
+    }
+  }
+  log_check_delay_ = std::min(log_check_delay_ * 2, kMostLogCheckDelay);
   for (size_t i = 0; i < ranks_.size(); ++i) {
     RankProcess& rank = *ranks_[i];
     if (!rank.OutputOutlivesIt()) continue;
-    next_log_check_ = now + kLogCheckEvery;
-    if (!looked) {
-      looked = true;
-      const std::vector<ProcessInfo> processes = DescendantsOf(::getpid());
-      const std::vector<int> owners = Attribute(processes);
-      for (size_t p = 0; p < processes.size(); ++p) {
-        // One that cannot be attributed may be anybody's.
-        if (processes[p].dead()) continue;
-        if (owners[p] >= 0) {
-          has_descendant[static_cast<size_t>(owners[p])] = true;
-        } else {
-          has_descendant.assign(ranks_.size(), true);
-        }
-      }
-    }
     if (has_descendant[i]) {
       rank.no_descendant_since.reset();
-    } else if (!rank.no_descendant_since) {
-      rank.no_descendant_since = now;
-    } else if (now - *rank.no_descendant_since >= kForeignOutput) {
+      continue;
+    }
+    if (!rank.no_descendant_since) rank.no_descendant_since = now;
+    if (now - *rank.no_descendant_since >= kForeignOutput) {
       rank.CloseLog();
+    } else {
+      log_check_delay_ = kFirstLogCheckDelay;
     }
   }
+  next_log_check_ = now + log_check_delay_;
 }
 
 void Supervisor::BeginCleanup(bool kill_now) {

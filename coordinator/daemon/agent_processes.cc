@@ -147,8 +147,8 @@ void AgentProcesses::OnEnd(size_t index) {
   // Where SIGCHLD is ignored the kernel has reaped it, and nobody knows how it ended.
   std::string text = result == 0 ? Ending(info) : "ended";
   const std::string last_line = LastLine(process.error_path);
-  spdlog::warn("agent ended node={} pid={} how={} stderr={}", LogQuoted(process.node_id), process.pid,
-               LogQuoted(text), LogQuoted(last_line));
+  spdlog::warn("agent ended node={} pid={} how={} stderr={}", LogQuoted(process.node_id),
+               process.pid, LogQuoted(text), LogQuoted(last_line));
   if (!last_line.empty()) text += fmt::format(": {}", last_line);
   on_death_(process.node_id, text);
 }
@@ -157,7 +157,8 @@ void AgentProcesses::StopAll(std::chrono::milliseconds limit) {
   const auto signal_all = [this](int signal) {
     for (const Process& process : processes_) {
       // Fails when it has just ended, which is what is wanted.
-      if (!process.reaped) (void)::syscall(SYS_pidfd_send_signal, process.pidfd.get(), signal, nullptr, 0);
+      if (!process.reaped)
+        (void)::syscall(SYS_pidfd_send_signal, process.pidfd.get(), signal, nullptr, 0);
     }
   };
   if (limit.count() > 0) {
@@ -169,7 +170,8 @@ void AgentProcesses::StopAll(std::chrono::milliseconds limit) {
   if (WaitForAll(Steady::now() + std::chrono::seconds(2))) return;
   for (const Process& process : processes_) {
     if (!process.reaped) {
-      spdlog::error("agent cannot be killed node={} pid={}", LogQuoted(process.node_id), process.pid);
+      spdlog::error("agent cannot be killed node={} pid={}", LogQuoted(process.node_id),
+                    process.pid);
     }
   }
 }

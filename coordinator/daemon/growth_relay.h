@@ -19,7 +19,7 @@ class GrowthRelay final : public LogListener, public std::enable_shared_from_thi
  public:
   GrowthRelay(Executor& loop, CoordinatorCore& core) : loop_(loop), core_(core) {}
 
-  void OnLogGrowth(const LogFileId& file, uint64_t committed) override {
+  void OnLogGrowth(const StoredLogId& file, uint64_t committed) override {
     {
       MutexLock lock(mutex_);
       sizes_[file] = committed;
@@ -30,7 +30,7 @@ class GrowthRelay final : public LogListener, public std::enable_shared_from_thi
 
  private:
   void Tell() {
-    absl::flat_hash_map<LogFileId, uint64_t> sizes;
+    absl::flat_hash_map<StoredLogId, uint64_t> sizes;
     {
       MutexLock lock(mutex_);
       sizes.swap(sizes_);
@@ -42,7 +42,7 @@ class GrowthRelay final : public LogListener, public std::enable_shared_from_thi
   Executor& loop_;
   CoordinatorCore& core_;
   Mutex mutex_;
-  absl::flat_hash_map<LogFileId, uint64_t> sizes_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<StoredLogId, uint64_t> sizes_ ABSL_GUARDED_BY(mutex_);
   bool posted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -55,7 +55,7 @@ LogStore::~LogStore() {
   reader_.Stop();
 }
 
-std::string LogStore::PathOf(const LogFileId& file) const {
+std::string LogStore::PathOf(const StoredLogId& file) const {
   if (!IsJobId(file.attempt.job.value())) return "";
   return fmt::format("{}/{}/{}/rank-{:05}.log", options_.directory, file.attempt.job.value(),
                      file.attempt.attempt, file.rank.value);
@@ -63,7 +63,7 @@ std::string LogStore::PathOf(const LogFileId& file) const {
 
 void LogStore::PostRead(WorkerThread::Task task) { reader_.Post(std::move(task)); }
 
-void LogStore::Append(const LogFileId& file, uint64_t offset, std::string data, AppendDone done) {
+void LogStore::Append(const StoredLogId& file, uint64_t offset, std::string data, AppendDone done) {
   {
     MutexLock lock(mutex_);
     pending_.push_back(Write{file, offset, std::move(data), std::move(done)});
@@ -81,7 +81,7 @@ void LogStore::DrainWrites() {
   }
   std::vector<absl::StatusOr<uint64_t>> results;
   results.reserve(batch.size());
-  absl::flat_hash_map<LogFileId, uint64_t> grown;
+  absl::flat_hash_map<StoredLogId, uint64_t> grown;
   for (Write& write : batch) {
     results.push_back(WriteOne(write));
     // Free the bytes as soon as they are written.
@@ -100,9 +100,9 @@ void LogStore::DrainWrites() {
 
 void LogStore::SyncFiles(const std::vector<Write>& batch,
                          std::vector<absl::StatusOr<uint64_t>>& results,
-                         absl::flat_hash_map<LogFileId, uint64_t>& grown) {
+                         absl::flat_hash_map<StoredLogId, uint64_t>& grown) {
   for (auto it = grown.begin(); it != grown.end();) {
-    const LogFileId id = it->first;
+    const StoredLogId id = it->first;
     File& file = files_[id];
     const auto current = it++;
     if (::fdatasync(file.fd.get()) == 0) continue;
@@ -154,7 +154,7 @@ absl::StatusOr<uint64_t> LogStore::WriteOne(Write& write) {
   return file.committed;
 }
 
-absl::StatusOr<LogStore::File*> LogStore::OpenForWrite(const LogFileId& id) {
+absl::StatusOr<LogStore::File*> LogStore::OpenForWrite(const StoredLogId& id) {
   const auto [it, fresh] = files_.try_emplace(id);
   File& file = it->second;
   if (file.fd) return &file;
@@ -190,8 +190,8 @@ void LogStore::CloseIdle() {
   files_.clear();
 }
 
-void LogStore::Tell(const absl::flat_hash_map<LogFileId, uint64_t>& grown) {
-  std::vector<std::pair<std::shared_ptr<LogListener>, std::pair<LogFileId, uint64_t>>> calls;
+void LogStore::Tell(const absl::flat_hash_map<StoredLogId, uint64_t>& grown) {
+  std::vector<std::pair<std::shared_ptr<LogListener>, std::pair<StoredLogId, uint64_t>>> calls;
   {
     MutexLock lock(mutex_);
     const std::shared_ptr<LogListener> global = global_listener_.lock();
@@ -210,7 +210,7 @@ void LogStore::Tell(const absl::flat_hash_map<LogFileId, uint64_t>& grown) {
   for (auto& [listener, growth] : calls) listener->OnLogGrowth(growth.first, growth.second);
 }
 
-void LogStore::NoteTrouble(const LogFileId& id, const absl::Status& status) {
+void LogStore::NoteTrouble(const StoredLogId& id, const absl::Status& status) {
   {
     MutexLock lock(mutex_);
     if (std::exchange(known_[id].blocked, true)) return;
@@ -225,7 +225,7 @@ void LogStore::NoteTrouble(const LogFileId& id, const absl::Status& status) {
   if (options_.on_trouble) options_.on_trouble(message);
 }
 
-void LogStore::NoteGood(const LogFileId& id) {
+void LogStore::NoteGood(const StoredLogId& id) {
   if (blocked_files_ == 0) return;
   {
     MutexLock lock(mutex_);
@@ -237,12 +237,12 @@ void LogStore::NoteGood(const LogFileId& id) {
   if (options_.on_trouble) options_.on_trouble("output can be stored again");
 }
 
-void LogStore::GetCommitted(std::vector<LogFileId> files,
+void LogStore::GetCommitted(std::vector<StoredLogId> files,
                             std::function<void(absl::StatusOr<std::vector<uint64_t>>)> done) {
   writer_.Post([this, files = std::move(files), done = std::move(done)] {
     std::vector<uint64_t> sizes;
     sizes.reserve(files.size());
-    for (const LogFileId& id : files) {
+    for (const StoredLogId& id : files) {
       // A file in use is known better here than on the disk.
       const auto used = files_.find(id);
       if (used != files_.end() && used->second.fd) {
@@ -262,7 +262,7 @@ void LogStore::GetCommitted(std::vector<LogFileId> files,
   });
 }
 
-absl::StatusOr<uint64_t> LogStore::SizeOnDisk(const LogFileId& id) const {
+absl::StatusOr<uint64_t> LogStore::SizeOnDisk(const StoredLogId& id) const {
   const std::string path = PathOf(id);
   struct stat info;
   if (path.empty() || ::lstat(path.c_str(), &info) != 0) {
@@ -291,7 +291,7 @@ void LogStore::Forget(const JobId& job) {
   });
 }
 
-uint64_t LogStore::CommittedSize(const LogFileId& id) const {
+uint64_t LogStore::CommittedSize(const StoredLogId& id) const {
   {
     MutexLock lock(mutex_);
     const auto found = known_.find(id);
@@ -304,13 +304,13 @@ uint64_t LogStore::CommittedSize(const LogFileId& id) const {
   return known_.try_emplace(id, Known{*size, false}).first->second.committed;
 }
 
-bool LogStore::Blocked(const LogFileId& id) const {
+bool LogStore::Blocked(const StoredLogId& id) const {
   MutexLock lock(mutex_);
   const auto found = known_.find(id);
   return found != known_.end() && found->second.blocked;
 }
 
-absl::StatusOr<std::string> LogStore::Read(const LogFileId& id, uint64_t offset,
+absl::StatusOr<std::string> LogStore::Read(const StoredLogId& id, uint64_t offset,
                                            size_t max_bytes) const {
   const uint64_t committed = CommittedSize(id);
   std::string data;
@@ -334,7 +334,7 @@ absl::StatusOr<std::string> LogStore::Read(const LogFileId& id, uint64_t offset,
   return data;
 }
 
-absl::StatusOr<uint64_t> LogStore::TailStart(const LogFileId& id, uint64_t tail_bytes) const {
+absl::StatusOr<uint64_t> LogStore::TailStart(const StoredLogId& id, uint64_t tail_bytes) const {
   return FindTailStart(CommittedSize(id), tail_bytes, [&](uint64_t offset, size_t max_bytes) {
     return Read(id, offset, max_bytes);
   });

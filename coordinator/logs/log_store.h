@@ -29,12 +29,12 @@
 namespace muster {
 
 // Names one frame file.
-struct LogFileId {
+struct StoredLogId {
   AttemptId attempt;
   Rank rank;
-  friend auto operator<=>(const LogFileId&, const LogFileId&) = default;
+  friend auto operator<=>(const StoredLogId&, const StoredLogId&) = default;
   template <typename H>
-  friend H AbslHashValue(H h, const LogFileId& f) {
+  friend H AbslHashValue(H h, const StoredLogId& f) {
     return H::combine(std::move(h), f.attempt, f.rank);
   }
 };
@@ -45,7 +45,7 @@ class LogListener {
   virtual ~LogListener() = default;
   // `committed` bytes of `file` can be read now. Called on the writing thread, without locks; must
   // not block. Growth may be told once for several appends.
-  virtual void OnLogGrowth(const LogFileId& file, uint64_t committed) = 0;
+  virtual void OnLogGrowth(const StoredLogId& file, uint64_t committed) = 0;
 };
 
 class LogStore {
@@ -74,26 +74,27 @@ class LogStore {
 
   // Stores `data` at `offset`. Bytes below the committed size are already stored and are skipped.
   // `done` runs on the writing thread, in the order of the calls.
-  void Append(const LogFileId& file, uint64_t offset, std::string data, AppendDone done);
+  void Append(const StoredLogId& file, uint64_t offset, std::string data, AppendDone done);
 
   // Looks the committed sizes up; `done` runs on the writing thread behind earlier appends.
-  void GetCommitted(std::vector<LogFileId> files,
+  void GetCommitted(std::vector<StoredLogId> files,
                     std::function<void(absl::StatusOr<std::vector<uint64_t>>)> done);
 
   // Committed size; 0 for a file that does not exist. May wait for the disk when the file was not
   // used before.
-  uint64_t CommittedSize(const LogFileId& file) const;
+  uint64_t CommittedSize(const StoredLogId& file) const;
 
   // True while the newest write to the file failed for want of space.
-  bool Blocked(const LogFileId& file) const;
+  bool Blocked(const StoredLogId& file) const;
 
   // Reads up to `max_bytes` at `offset` of what is committed; less only at its end. May wait for
   // the disk: call in a task given to `PostRead`.
-  absl::StatusOr<std::string> Read(const LogFileId& file, uint64_t offset, size_t max_bytes) const;
+  absl::StatusOr<std::string> Read(const StoredLogId& file, uint64_t offset,
+                                   size_t max_bytes) const;
 
   // Start of the first frame that begins no more than `tail_bytes` before the committed size; the
   // start of the last frame when it alone is longer. May wait for the disk.
-  absl::StatusOr<uint64_t> TailStart(const LogFileId& file, uint64_t tail_bytes) const;
+  absl::StatusOr<uint64_t> TailStart(const StoredLogId& file, uint64_t tail_bytes) const;
 
   // Deletes every file of a job. Done on the writing thread.
   void Forget(const JobId& job);
@@ -108,11 +109,11 @@ class LogStore {
   void SetGlobalListener(std::weak_ptr<LogListener> listener);
 
   // DIRECTORY/<job id>/<attempt>/rank-<five digits>.log; empty when the job id is not one.
-  std::string PathOf(const LogFileId& file) const;
+  std::string PathOf(const StoredLogId& file) const;
 
  private:
   struct Write {
-    LogFileId file;
+    StoredLogId file;
     uint64_t offset = 0;
     std::string data;
     AppendDone done;
@@ -135,24 +136,24 @@ class LogStore {
 
   void DrainWrites();
   void SyncFiles(const std::vector<Write>& batch, std::vector<absl::StatusOr<uint64_t>>& results,
-                 absl::flat_hash_map<LogFileId, uint64_t>& grown);
+                 absl::flat_hash_map<StoredLogId, uint64_t>& grown);
   absl::StatusOr<uint64_t> WriteOne(Write& write);
-  absl::StatusOr<File*> OpenForWrite(const LogFileId& file);
+  absl::StatusOr<File*> OpenForWrite(const StoredLogId& file);
   void CloseIdle();
-  absl::StatusOr<uint64_t> SizeOnDisk(const LogFileId& file) const;
-  void Tell(const absl::flat_hash_map<LogFileId, uint64_t>& grown);
-  void NoteTrouble(const LogFileId& file, const absl::Status& status);
-  void NoteGood(const LogFileId& file);
+  absl::StatusOr<uint64_t> SizeOnDisk(const StoredLogId& file) const;
+  void Tell(const absl::flat_hash_map<StoredLogId, uint64_t>& grown);
+  void NoteTrouble(const StoredLogId& file, const absl::Status& status);
+  void NoteGood(const StoredLogId& file);
 
   const Options options_;
-  absl::flat_hash_map<LogFileId, File> files_;
+  absl::flat_hash_map<StoredLogId, File> files_;
   uint64_t blocked_files_ = 0;
   bool trouble_told_ = false;
 
   mutable Mutex mutex_;
   std::vector<Write> pending_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
-  mutable absl::flat_hash_map<LogFileId, Known> known_ ABSL_GUARDED_BY(mutex_);
+  mutable absl::flat_hash_map<StoredLogId, Known> known_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<AttemptId, std::vector<std::weak_ptr<LogListener>>> listeners_
       ABSL_GUARDED_BY(mutex_);
   std::weak_ptr<LogListener> global_listener_ ABSL_GUARDED_BY(mutex_);

@@ -207,7 +207,7 @@ void LogReader::OnWriteDone(bool ok) {
   PostPump();
 }
 
-void LogReader::OnLogGrowth(const LogFileId& file, uint64_t committed) {
+void LogReader::OnLogGrowth(const StoredLogId& file, uint64_t committed) {
   {
     MutexLock lock(mutex_);
     const auto log =
@@ -292,7 +292,7 @@ void LogReader::Pump() {
 }
 
 absl::Status LogReader::OpenLog(RankLog& log) {
-  const LogFileId file{attempt_, log.rank};
+  const StoredLogId file{attempt_, log.rank};
   log.stored = std::max(log.stored, services().logs.CommittedSize(file));
   if (request_.tail_bytes() == 0) return absl::OkStatus();
   absl::StatusOr<uint64_t> start = services().logs.TailStart(file, request_.tail_bytes());

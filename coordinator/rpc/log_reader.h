@@ -37,7 +37,7 @@ class LogReader final : public StreamReactor<grpc::ServerWriteReactor<v1::ReadLo
   void OnCancel() override;
 
   // LogListener; writing thread.
-  void OnLogGrowth(const LogFileId& file, uint64_t committed) override;
+  void OnLogGrowth(const StoredLogId& file, uint64_t committed) override;
 
   // JobLogListener; loop.
   void OnJobLogsChanged() override;

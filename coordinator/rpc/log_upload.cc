@@ -14,16 +14,16 @@
 namespace muster {
 namespace {
 
-LogFileId IdOf(const v1::LogFile& file) {
+StoredLogId IdOf(const v1::LogFile& file) {
   return {{JobId(file.key().job_id()), file.key().attempt()}, Rank{file.rank()}};
 }
 
-std::string Describe(const LogFileId& id) {
+std::string Describe(const StoredLogId& id) {
   return fmt::format("job {} attempt {} rank {}", id.attempt.job.value(), id.attempt.attempt,
                      id.rank.value);
 }
 
-void Fill(const LogFileId& id, uint64_t size, v1::CommittedLog* committed) {
+void Fill(const StoredLogId& id, uint64_t size, v1::CommittedLog* committed) {
   committed->mutable_file()->mutable_key()->set_job_id(id.attempt.job.value());
   committed->mutable_file()->mutable_key()->set_attempt(id.attempt.attempt);
   committed->mutable_file()->set_rank(id.rank.value);
@@ -93,9 +93,9 @@ void LogUpload::HandleHello(const v1::LogHello& hello) {
 
 void LogUpload::OpenFiles(const google::protobuf::RepeatedPtrField<v1::LogFile>& files,
                           bool answer_always) {
-  std::vector<LogFileId> wanted;
+  std::vector<StoredLogId> wanted;
   for (const v1::LogFile& file : files) {
-    LogFileId id = IdOf(file);
+    StoredLogId id = IdOf(file);
     if (!services().core.MayUpload(*node_, id.attempt, id.rank)) continue;
     wanted.push_back(std::move(id));
   }
@@ -125,7 +125,7 @@ void LogUpload::OpenFiles(const google::protobuf::RepeatedPtrField<v1::LogFile>&
 
 void LogUpload::HandleChunk() {
   v1::LogChunk& chunk = *incoming_.mutable_chunk();
-  const LogFileId id = IdOf(chunk.file());
+  const StoredLogId id = IdOf(chunk.file());
   const size_t bytes = chunk.data().size();
   absl::Status refused;
   bool read_on = false;
@@ -156,7 +156,8 @@ void LogUpload::HandleChunk() {
   if (read_on) Read();
 }
 
-void LogUpload::OnStored(const LogFileId& file, size_t bytes, absl::StatusOr<uint64_t> committed) {
+void LogUpload::OnStored(const StoredLogId& file, size_t bytes,
+                         absl::StatusOr<uint64_t> committed) {
   bool read_on = false;
   bool first_error = false;
   {

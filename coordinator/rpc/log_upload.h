@@ -51,7 +51,7 @@ class LogUpload final
   void HandleHello(const v1::LogHello& hello);
   void OpenFiles(const google::protobuf::RepeatedPtrField<v1::LogFile>& files, bool answer_always);
   void HandleChunk();
-  void OnStored(const LogFileId& file, size_t bytes, absl::StatusOr<uint64_t> committed);
+  void OnStored(const StoredLogId& file, size_t bytes, absl::StatusOr<uint64_t> committed);
   void SendCommitted();
   // Ends the stream. Loop only.
   void Fail(absl::Status status);
@@ -65,13 +65,13 @@ class LogUpload final
   bool closing_ = false;
 
   Mutex mutex_;
-  absl::flat_hash_set<LogFileId> allowed_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<StoredLogId> allowed_ ABSL_GUARDED_BY(mutex_);
   size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;
   // Something went wrong: nothing is read any more.
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;
   // Sizes that the agent has not been told yet; only the newest of each counts.
-  absl::flat_hash_map<LogFileId, uint64_t> untold_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<StoredLogId, uint64_t> untold_ ABSL_GUARDED_BY(mutex_);
 
   OutboundStream<LogUpload, v1::UploadLogsResponse> outbound_{this};
 };

@@ -1,5 +1,6 @@
 #include "coordinator/spec/host_name.h"
 
+#include <absl/container/flat_hash_set.h>
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
@@ -8,7 +9,6 @@
 #include <optional>
 #include <utility>
 
-#include <absl/container/flat_hash_set.h>
 #include "coordinator/spec/text.h"
 
 namespace muster {

@@ -112,8 +112,8 @@ class SqliteStore::Impl {
     } else {
       message = fmt::format("the state of the job cannot be stored in {} ({}); the job goes on",
                             options_.path, MessageOf(status));
-      spdlog::warn("store write failed, going on in memory path={} error={}", LogQuoted(options_.path),
-                   LogQuoted(MessageOf(status)));
+      spdlog::warn("store write failed, going on in memory path={} error={}",
+                   LogQuoted(options_.path), LogQuoted(MessageOf(status)));
     }
     if (options_.on_trouble) options_.on_trouble(message);
   }

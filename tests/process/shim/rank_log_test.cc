@@ -42,7 +42,7 @@ class RankLogFile : public ::testing::Test {
     ::sigaction(SIGXFSZ, &old_action, nullptr);
   }
 
-  TemporaryFolder folder_;
+  AttemptFolder folder_;
   std::string path_ = folder_.path() + "/log";
   std::chrono::steady_clock::time_point now_ = {};
   RankLog log_;

@@ -37,14 +37,14 @@ int MillisecondsTo(Clock::time_point deadline) {
 
 }  // namespace
 
-TemporaryFolder::TemporaryFolder() {
+AttemptFolder::AttemptFolder() {
   const char* base = std::getenv("TMPDIR");
   std::string name = std::string(base != nullptr ? base : "/tmp") + "/muster-shim-test-XXXXXX";
   if (::mkdtemp(name.data()) == nullptr) std::abort();
   path_ = name;
 }
 
-TemporaryFolder::~TemporaryFolder() {
+AttemptFolder::~AttemptFolder() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
 }

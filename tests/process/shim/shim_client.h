@@ -19,12 +19,12 @@
 namespace muster::testing {
 
 // A folder that is removed, with everything in it, at the end.
-class TemporaryFolder {
+class AttemptFolder {
  public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  AttemptFolder();
+  ~AttemptFolder();
+  AttemptFolder(const AttemptFolder&) = delete;
+  AttemptFolder& operator=(const AttemptFolder&) = delete;
   const std::string& path() const { return path_; }
 
  private:

@@ -43,7 +43,7 @@ class TestCgroup {
 class ShimKernel : public ::testing::Test {
  protected:
   std::string File(const std::string& name) const { return folder_.path() + "/" + name; }
-  TemporaryFolder folder_;
+  AttemptFolder folder_;
   ShimClient shim_{folder_.path(), "a", folder_.path() + "/leases"};
 };
 

@@ -38,7 +38,7 @@ class ShimLog : public ::testing::Test {
     }
   }
 
-  TemporaryFolder folder_;
+  AttemptFolder folder_;
   ShimClient shim_{folder_.path(), "a", folder_.path() + "/leases"};
 };
 

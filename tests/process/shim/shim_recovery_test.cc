@@ -49,7 +49,7 @@ class ShimRecovery : public ::testing::Test {
     return records;
   }
 
-  TemporaryFolder folder_;
+  AttemptFolder folder_;
   std::string leases_ = folder_.path() + "/leases";
   ShimClient shim_{folder_.path(), "a", leases_};
 };

@@ -26,7 +26,7 @@ using ::testing::Not;
 
 class ShimRun : public ::testing::Test {
  protected:
-  TemporaryFolder folder_;
+  AttemptFolder folder_;
   ShimClient shim_{folder_.path(), "a", folder_.path() + "/leases"};
 };
 

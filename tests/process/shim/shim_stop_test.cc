@@ -49,7 +49,7 @@ class ShimStop : public ::testing::Test {
     return true;
   }
 
-  TemporaryFolder folder_;
+  AttemptFolder folder_;
   ShimClient shim_{folder_.path(), "a", folder_.path() + "/leases"};
 };
 

@@ -93,7 +93,8 @@ TEST(AppendFiltered, LeavesNoControlBehindWhateverItIsGiven) {
       seed = seed * 1664525 + 1013904223;
       text += alphabet[(seed >> 16) % alphabet.size()];
     }
-    ASSERT_FALSE(HasControls(Filter(text, ControlSequences::kNone))) << testing::PrintToString(text);
+    ASSERT_FALSE(HasControls(Filter(text, ControlSequences::kNone)))
+        << testing::PrintToString(text);
   }
 }
 
