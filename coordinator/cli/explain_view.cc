@@ -159,7 +159,9 @@ std::string RenderExplanations(std::span<const RankExplanation> ranks) {
     text += HeadOf(rank) + "\n";
     std::vector<std::vector<std::string>> rows = {{"VARIABLE", "SET BY", "VALUE"}};
     for (const auto& [name, variable] : rank.variables) {
-      rows.push_back({name, SetBy(variable), OneLine(variable.value)});
+      const bool later = variable.value.empty() && name.starts_with("MASTER_");
+      rows.push_back({name, SetBy(variable),
+                      later ? "(chosen at the start)" : OneLine(variable.value)});
     }
     text += RenderTable(rows);
   }

@@ -12,6 +12,7 @@
 #include "coordinator/cli/exit_status.h"
 #include "coordinator/cli/follower.h"
 #include "coordinator/cli/names.h"
+#include "coordinator/spec/duration.h"
 
 namespace muster {
 namespace {
@@ -104,12 +105,10 @@ milliseconds Follower::NextLook(Time now) const {
 void Follower::Handle(const News& news) {
   for (const News::Update& update : news.updates) OnUpdate(update);
   if (news.connected) {
-    reporter_.Say(
-        *news.connected
-            ? std::string("connected to the coordinator again")
-            : fmt::format(
-                  "lost the connection to the coordinator; trying again for {}",
-                  FormatSeconds(std::chrono::duration<double>(options_.reconnect).count())));
+    reporter_.Say(*news.connected
+                      ? std::string("connected to the coordinator again")
+                      : fmt::format("lost the connection to the coordinator; trying again for {}",
+                                    FormatDuration(options_.reconnect)));
   }
   if (news.console_closed) {
     reporter_.Say(fmt::format("stdout was closed ({}): output is no longer shown, the job goes on",
@@ -224,7 +223,7 @@ void Follower::OnEndSignal(int signal) {
   } else {
     reporter_.Say(fmt::format(
         "{}: stopping the job, ranks have {} to end by themselves (again to kill them now)",
-        SignalName(signal), FormatSeconds(std::chrono::duration<double>(grace).count())));
+        SignalName(signal), FormatDuration(grace)));
   }
   cancel_limit_ = std::chrono::steady_clock::now() + grace + kStopMargin;
   if (const absl::StatusOr<v1::Job> job = client_.CancelJob(request); !job.ok()) {

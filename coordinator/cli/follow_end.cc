@@ -9,6 +9,7 @@
 #include "coordinator/cli/follower.h"
 #include "coordinator/cli/last_lines.h"
 #include "coordinator/cli/names.h"
+#include "coordinator/spec/duration.h"
 
 namespace muster {
 namespace {
@@ -33,8 +34,7 @@ void Follower::SayEarlyFailure(Time now) {
   for (const v1::JobRank& rank : job.ranks()) running += rank.state() == v1::JobRank::RUNNING;
   if (running > 0) {
     reporter_.Say(fmt::format("stopping {}, which {} {} to end by {}", Count(running, "other rank"),
-                              running == 1 ? "has" : "have",
-                              FormatSeconds(std::chrono::duration<double>(options_.grace).count()),
+                              running == 1 ? "has" : "have", FormatDuration(options_.grace),
                               running == 1 ? "itself" : "themselves"));
   }
 }
@@ -62,11 +62,10 @@ void Follower::DrainOutput() {
   if (console_) {
     const Console::Result shown = console_->result();
     if (shown.gave_up) {
-      reporter_.Say(
-          fmt::format("stdout was not read for {}: {}{} ({}) were not shown",
-                      FormatSeconds(std::chrono::duration<double>(options_.patience).count()),
-                      console_done_ ? "" : "at least ", Count(shown.unshown_lines, "line"),
-                      FormatBytes(shown.unshown_bytes)));
+      reporter_.Say(fmt::format("stdout was not read for {}: {}{} ({}) were not shown",
+                                FormatDuration(options_.patience), console_done_ ? "" : "at least ",
+                                Count(shown.unshown_lines, "line"),
+                                FormatBytes(shown.unshown_bytes)));
     } else if (!console_done_) {
       reporter_.Say("the rest of the output was not shown");
     }

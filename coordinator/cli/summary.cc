@@ -150,6 +150,7 @@ std::string Headline(const v1::Job& job) {
                          Count(job.nodes_size(), "node"));
     }
     case v1::Job::USER:
+      if (job.reason().starts_with("cancelled")) return job.reason();
       return fmt::format("cancelled{}{}", job.reason().empty() ? "" : ": ", job.reason());
     case v1::Job::TIME_LIMIT:
       return job.reason().empty() ? "the time limit ran out" : job.reason();
@@ -284,10 +285,9 @@ std::vector<std::string> FailureReport(const v1::Job& job, const EndContext& con
   AddLastLines(context, &lines);
   if (job.start_time().seconds() != 0) AddLogPlace(job, context, &lines);
   if (job.stopped_ranks() > 0) {
-    lines.push_back(fmt::format("{} stopped because of it",
-                                job.stopped_ranks() == 1
-                                    ? std::string("1 other rank was")
-                                    : fmt::format("{} other ranks were", job.stopped_ranks())));
+    const std::string_view what = failure.has_rank() ? "other rank" : "rank";
+    lines.push_back(fmt::format("{} {} stopped because of it", Count(job.stopped_ranks(), what),
+                                job.stopped_ranks() == 1 ? "was" : "were"));
   }
   if (context.lost_bytes > 0) {
     lines.push_back(fmt::format("{} of output were lost", FormatBytes(context.lost_bytes)));

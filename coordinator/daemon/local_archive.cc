@@ -1,13 +1,11 @@
 #include "coordinator/daemon/local_archive.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
-#include <future>
+#include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
+#include "coordinator/core/job_outcome.h"
 #include "coordinator/daemon/coordinator.h"
 #include "coordinator/store/directory_lock.h"
 #include "coordinator/store/sqlite_store.h"
@@ -15,26 +13,37 @@
 namespace muster {
 namespace {
 
-// Nobody will come back: a job that was cut off is over at once.
+// Nobody will come back, and nothing is forgotten.
 CoordinatorOptions ArchiveOptions() {
   CoordinatorOptions options;
   options.lease_ttl = std::chrono::milliseconds(1);
-  options.prepare_failure_window = std::chrono::milliseconds(1);
-  options.stop_confirmation_limit = std::chrono::milliseconds(1);
-  // As many as there are.
   options.max_ended_jobs = ~size_t{0};
   return options;
 }
 
-// True when all `jobs` have ended, asked on the loop.
-bool AllEnded(Coordinator& coordinator, const std::set<JobId>& jobs) {
-  std::promise<bool> answer;
-  coordinator.loop().Post([&] {
-    bool all = true;
-    for (const JobId& job : jobs) all = all && coordinator.core().HasEnded(job);
-    answer.set_value(all);
-  });
-  return answer.get_future().get();
+// A job without an end was cut off together with its coordinator. Gives it one: failed, and nobody
+// can tell what became of its ranks.
+void EndCutOffJobs(StoredState& state) {
+  std::map<JobId, StoredEvent> last;
+  for (const StoredEvent& event : state.events) last[event.job] = event;
+  for (auto& [job, event] : last) {
+    if (event.event.has_ended()) continue;
+    constexpr char kReason[] =
+        "the command that ran it was killed; what became of its ranks is not known";
+    StoredEvent stop{job, event.index + 1, {}};
+    *stop.event.mutable_time() = event.event.time();
+    stop.event.mutable_stop_ordered()->set_cause(v1::Job::NODE_LOST);
+    stop.event.mutable_stop_ordered()->set_reason(kReason);
+    StoredEvent end{job, event.index + 2, {}};
+    *end.event.mutable_time() = event.event.time();
+    internal::Outcome& outcome = *end.event.mutable_ended()->mutable_outcome();
+    outcome.set_state(v1::Job::FAILED);
+    outcome.set_cause(v1::Job::NODE_LOST);
+    outcome.set_exit_code(kExitNodeLost);
+    outcome.set_reason(kReason);
+    state.events.push_back(std::move(stop));
+    state.events.push_back(std::move(end));
+  }
 }
 
 }  // namespace
@@ -52,8 +61,7 @@ absl::StatusOr<std::unique_ptr<LocalArchive>> LocalArchive::Open(const std::stri
   parts->lock.emplace(*std::move(lock));
   absl::StatusOr<StoredState> state = SqliteStore::Peek(folder + "/store.db");
   if (!state.ok()) return state.status();
-  std::set<JobId> jobs;
-  for (const StoredEvent& event : state->events) jobs.insert(event.job);
+  EndCutOffJobs(*state);
 
   CoordinatorConfig config;
   config.directory = folder;
@@ -63,11 +71,6 @@ absl::StatusOr<std::unique_ptr<LocalArchive>> LocalArchive::Open(const std::stri
   absl::StatusOr<std::unique_ptr<Coordinator>> coordinator = Coordinator::Start(std::move(config));
   if (!coordinator.ok()) return coordinator.status();
   parts->coordinator = *std::move(coordinator);
-  // A job that was cut off ends within a few turns of the loop; who asks now shall see that.
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  while (!AllEnded(*parts->coordinator, jobs) && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
   return std::unique_ptr<LocalArchive>(new LocalArchive(std::move(parts)));
 }
 

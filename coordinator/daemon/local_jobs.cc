@@ -68,7 +68,9 @@ std::string LocalJobsDirectory() {
   if (directory.empty()) directory = fmt::format("/var/tmp/muster-{}/local", ::geteuid());
   std::error_code error;
   const fs::path absolute = fs::absolute(directory, error);
-  return error ? directory : absolute.lexically_normal().string();
+  if (!error) directory = absolute.lexically_normal().string();
+  while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
+  return directory;
 }
 
 absl::Status MakeLocalJobsDirectory(const std::string& directory) {

@@ -25,11 +25,11 @@ grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(grpc::CallbackServerContext*
                                                     const v1::SubmitJobRequest* request,
                                                     v1::Job* response) {
   return ServeUnary(services_, call, "/muster.v1.JobService/SubmitJob", request, response,
-                    [this](const v1::SubmitJobRequest& asked, const Peer& peer, auto done) {
+                    [this](v1::SubmitJobRequest asked, const Peer& peer, auto done) {
                       const absl::Status size = CheckSize(asked.spec());
                       if (!size.ok()) return done(size);
                       services_.core.SubmitJob(
-                          asked, Caller{peer.user},
+                          std::move(asked), Caller{peer.user},
                           [this, done = std::move(done)](absl::StatusOr<v1::Job> job) {
                             if (job.ok() && services_.on_job_accepted) {
                               services_.on_job_accepted(JobId(job->job_id()));
@@ -43,10 +43,10 @@ grpc::ServerUnaryReactor* JobServiceImpl::PlanJob(grpc::CallbackServerContext* c
                                                   const v1::PlanJobRequest* request,
                                                   v1::Plan* response) {
   return ServeUnary(services_, call, "/muster.v1.JobService/PlanJob", request, response,
-                    [this](const v1::PlanJobRequest& asked, const Peer& peer, auto done) {
+                    [this](v1::PlanJobRequest asked, const Peer& peer, auto done) {
                       const absl::Status size = CheckSize(asked.spec());
                       if (!size.ok()) return done(size);
-                      services_.core.PlanJob(asked, Caller{peer.user}, std::move(done));
+                      services_.core.PlanJob(std::move(asked), Caller{peer.user}, std::move(done));
                     });
 }
 
@@ -54,8 +54,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::GetJob(grpc::CallbackServerContext* ca
                                                  const v1::GetJobRequest* request,
                                                  v1::Job* response) {
   return ServeUnary(services_, call, "/muster.v1.JobService/GetJob", request, response,
-                    [this](const v1::GetJobRequest& asked, const Peer&, auto done) {
-                      services_.core.GetJob(asked, std::move(done));
+                    [this](v1::GetJobRequest asked, const Peer&, auto done) {
+                      services_.core.GetJob(std::move(asked), std::move(done));
                     });
 }
 
@@ -63,8 +63,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::ListJobs(grpc::CallbackServerContext* 
                                                    const v1::ListJobsRequest* request,
                                                    v1::ListJobsResponse* response) {
   return ServeUnary(services_, call, "/muster.v1.JobService/ListJobs", request, response,
-                    [this](const v1::ListJobsRequest& asked, const Peer&, auto done) {
-                      services_.core.ListJobs(asked, std::move(done));
+                    [this](v1::ListJobsRequest asked, const Peer&, auto done) {
+                      services_.core.ListJobs(std::move(asked), std::move(done));
                     });
 }
 
@@ -72,8 +72,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(grpc::CallbackServerContext*
                                                     const v1::CancelJobRequest* request,
                                                     v1::Job* response) {
   return ServeUnary(services_, call, "/muster.v1.JobService/CancelJob", request, response,
-                    [this](const v1::CancelJobRequest& asked, const Peer&, auto done) {
-                      services_.core.CancelJob(asked, std::move(done));
+                    [this](v1::CancelJobRequest asked, const Peer&, auto done) {
+                      services_.core.CancelJob(std::move(asked), std::move(done));
                     });
 }
 
@@ -81,8 +81,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::SignalJob(grpc::CallbackServerContext*
                                                     const v1::SignalJobRequest* request,
                                                     v1::SignalJobResponse* response) {
   return ServeUnary(services_, call, "/muster.v1.JobService/SignalJob", request, response,
-                    [this](const v1::SignalJobRequest& asked, const Peer&, auto done) {
-                      services_.core.SignalJob(asked, std::move(done));
+                    [this](v1::SignalJobRequest asked, const Peer&, auto done) {
+                      services_.core.SignalJob(std::move(asked), std::move(done));
                     });
 }
 

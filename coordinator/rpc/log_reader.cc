@@ -124,10 +124,6 @@ void LogReader::OnJobLogsChanged() {
 }
 
 void LogReader::RefreshStates() {
-  if (!request_.follow()) {
-    PostPump();
-    return;
-  }
   const bool ended = services().core.HasEnded(job_);
   {
     MutexLock lock(mutex_);
@@ -141,7 +137,7 @@ void LogReader::RefreshStates() {
     }
   }
   PostPump();
-  if (ended) WatchForStall();
+  if (ended && request_.follow()) WatchForStall();
 }
 
 void LogReader::WatchForStall() {
@@ -336,7 +332,9 @@ void LogReader::SendEnd(const RankLog& log) {
   response.set_rank(log.rank.value);
   response.set_offset(log.position);
   response.set_end(true);
-  if (log.state.final_size.has_value() && *log.state.final_size > log.stored) {
+  // Without `follow` bytes that are still on their way are not missing.
+  const bool final = request_.follow() || log.state.abandoned;
+  if (final && log.state.final_size.has_value() && *log.state.final_size > log.stored) {
     response.set_missing_bytes(*log.state.final_size - log.stored);
   }
   (void)outbound_.Send(std::move(response));

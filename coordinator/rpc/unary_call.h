@@ -1,35 +1,60 @@
 // One unary call from the gRPC thread through the loop to its answer. However the answer gets lost
-// (the core is gone, the loop has ended), the call ends.
+// (the client gave up, the core is gone, the loop has ended), the call ends.
 #pragma once
 
 #include <absl/status/statusor.h>
 #include <grpcpp/support/server_callback.h>
 
-#include <atomic>
-#include <functional>
 #include <memory>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "common/rpc/grpc_status.h"
 #include "coordinator/rpc/service_context.h"
 
 namespace muster {
 
-// Finishes a unary reactor exactly once; with UNAVAILABLE when nobody else did before it goes.
+// Takes the answer of a call once: the first that comes, from whatever thread. `response` is gRPC's
+// and is gone once the call was finished, so that later answers must not touch it.
+template <typename Response>
 class UnaryReply {
  public:
-  explicit UnaryReply(grpc::ServerUnaryReactor* reactor) : reactor_(reactor) {}
-  ~UnaryReply() { Finish({grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping"}); }
-  UnaryReply(const UnaryReply&) = delete;
-  UnaryReply& operator=(const UnaryReply&) = delete;
+  UnaryReply(grpc::ServerUnaryReactor* reactor, Response* response)
+      : reactor_(reactor), response_(response) {}
 
-  void Finish(grpc::Status status) {
-    if (!finished_.exchange(true)) reactor_->Finish(std::move(status));
+  void Finish(absl::StatusOr<Response> result) {
+    MutexLock lock(mutex_);
+    if (std::exchange(finished_, true)) return;
+    if (result.ok()) *response_ = *std::move(result);
+    reactor_->Finish(ToGrpc(result.status()));
   }
 
  private:
   grpc::ServerUnaryReactor* const reactor_;
-  std::atomic<bool> finished_ = false;
+  Response* const response_;
+  Mutex mutex_;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// Owns itself until the call is over.
+template <typename Response>
+class UnaryReactor final : public grpc::ServerUnaryReactor {
+ public:
+  explicit UnaryReactor(Response* response)
+      : reply_(std::make_shared<UnaryReply<Response>>(this, response)) {}
+
+  void OnCancel() override { reply_->Finish(absl::CancelledError("the client gave up")); }
+  void OnDone() override { delete this; }
+
+  // Finishes the call with UNAVAILABLE when the last copy goes without an answer.
+  std::shared_ptr<UnaryReply<Response>> MakeReply() {
+    return {reply_.get(), [reply = reply_](UnaryReply<Response>*) {
+              reply->Finish(absl::UnavailableError("the coordinator is stopping"));
+            }};
+  }
+
+ private:
+  const std::shared_ptr<UnaryReply<Response>> reply_;
 };
 
 // Runs `start(request, peer, done)` on the loop when the peer may call `method`; `done` takes an
@@ -38,20 +63,17 @@ template <typename Request, typename Response, typename Start>
 grpc::ServerUnaryReactor* ServeUnary(const ServiceContext& services,
                                      grpc::CallbackServerContext* call, std::string_view method,
                                      const Request* request, Response* response, Start start) {
-  grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
+  auto* reactor = new UnaryReactor<Response>(response);
   Peer peer = Authorize(services, *call, method);
   if (peer.role == Role::kNobody) {
     reactor->Finish(Denied(method));
     return reactor;
   }
-  auto reply = std::make_shared<UnaryReply>(reactor);
-  // Request and response stay valid until the call is finished.
-  services.loop.Post([request, response, peer = std::move(peer), start = std::move(start),
-                      reply = std::move(reply)] {
-    start(*request, peer, [response, reply](absl::StatusOr<Response> result) {
-      if (result.ok()) *response = *std::move(result);
-      reply->Finish(ToGrpc(result.status()));
-    });
+  // A copy: gRPC's is gone when the call is cancelled before the loop comes to it.
+  services.loop.Post([request = *request, peer = std::move(peer), start = std::move(start),
+                      reply = reactor->MakeReply()]() mutable {
+    start(std::move(request), peer,
+          [reply](absl::StatusOr<Response> result) { reply->Finish(std::move(result)); });
   });
   return reactor;
 }

@@ -108,9 +108,9 @@ TEST(Run, NamesANodeWhoseAgentDied) {
   const std::vector<pid_t> agents = box.Agents("node-2");
   ASSERT_EQ(agents.size(), 1u);
   ::kill(agents[0], SIGKILL);
-  EXPECT_EQ(run.Wait(Seconds(20)), 121) << run.err();
+  EXPECT_EQ(run.Wait(Seconds(30)), 121) << run.err();
   EXPECT_THAT(run.err(), HasSubstr("node-2"));
-  EXPECT_TRUE(WaitUntil([&] { return box.Processes().empty(); }, Seconds(15)));
+  EXPECT_TRUE(WaitUntil([&] { return box.Processes().empty(); }, Seconds(30)));
 }
 
 TEST(Run, LeavesNothingBehindWhenItIsKilled) {
@@ -121,7 +121,7 @@ TEST(Run, LeavesNothingBehindWhenItIsKilled) {
   ASSERT_TRUE(box.WaitFor("up.0") && box.WaitFor("up.1")) << run.err();
   run.Send(SIGKILL);
   run.Wait();
-  EXPECT_TRUE(WaitUntil([&] { return box.Processes().empty(); }, Seconds(15)));
+  EXPECT_TRUE(WaitUntil([&] { return box.Processes().empty(); }, Seconds(30)));
 }
 
 }  // namespace

@@ -129,16 +129,16 @@ TEST_F(AgentTest, GoesOnWithANewCoordinator) {
 TEST_F(AgentTest, RanksStopByThemselvesWhenTheCoordinatorStaysAway) {
   StartAgent();
   v1::Assignment assignment = Prepared(kAttempt, 1, "exec sleep 600");
-  assignment.mutable_launch()->mutable_on_coordinator_loss()->mutable_stop_after()->set_seconds(2);
+  assignment.mutable_launch()->mutable_on_coordinator_loss()->mutable_stop_after()->set_seconds(4);
   Run(assignment);
   const int rank = Events(kAttempt, v1::Event::kRankStarted)[0].rank_started().pid();
   // Renewed for as long as the coordinator answers.
   const uint64_t heartbeats = coordinator_.Read().heartbeats;
   ASSERT_TRUE(
-      coordinator_.Wait([&](const auto& state) { return state.heartbeats > heartbeats + 14; }));
+      coordinator_.Wait([&](const auto& state) { return state.heartbeats > heartbeats + 24; }));
   ASSERT_TRUE(ProcessLives(rank));
   coordinator_.Stop();
-  EXPECT_TRUE(WaitUntil([&] { return !ProcessLives(rank); }, std::chrono::seconds(10)));
+  EXPECT_TRUE(WaitUntil([&] { return !ProcessLives(rank); }, std::chrono::seconds(20)));
   coordinator_.Start();
   ASSERT_TRUE(WaitFor(kAttempt, v1::Event::kAttemptStopped));
   EXPECT_FALSE(
@@ -148,11 +148,11 @@ TEST_F(AgentTest, RanksStopByThemselvesWhenTheCoordinatorStaysAway) {
 TEST_F(AgentTest, RanksStopByThemselvesWhenTheAgentStaysAway) {
   StartAgent();
   v1::Assignment assignment = Prepared(kAttempt, 1, "exec sleep 600");
-  assignment.mutable_launch()->mutable_on_coordinator_loss()->mutable_stop_after()->set_seconds(2);
+  assignment.mutable_launch()->mutable_on_coordinator_loss()->mutable_stop_after()->set_seconds(4);
   Run(assignment);
   const int rank = Events(kAttempt, v1::Event::kRankStarted)[0].rank_started().pid();
   agent_->KillNow();
-  EXPECT_TRUE(WaitUntil([&] { return !ProcessLives(rank); }, std::chrono::seconds(10)));
+  EXPECT_TRUE(WaitUntil([&] { return !ProcessLives(rank); }, std::chrono::seconds(20)));
 }
 
 TEST_F(AgentTest, LeavesItsRanksRunning) {

@@ -16,7 +16,7 @@ namespace {
 using google::protobuf::util::TimeUtil;
 
 constexpr int kHeartbeatMs = 200;
-constexpr int kLeaseMs = 3000;
+constexpr int kLeaseMs = 10'000;
 
 AttemptId Id(const v1::AttemptKey& key) { return {JobId(key.job_id()), key.attempt()}; }
 

@@ -140,7 +140,7 @@ TEST_F(FollowTest, StalledReaderHoldsUpNothingButTheEnd) {
   service_.Publish(SucceededJob());
   Start();
   EXPECT_EQ(Finish().exit_status, 0);
-  EXPECT_THAT(messages_, HasSubstr("stdout was not read for 0.50 s"));
+  EXPECT_THAT(messages_, HasSubstr("stdout was not read for 500ms"));
   EXPECT_THAT(messages_, HasSubstr("lines"));
 }
 

@@ -24,10 +24,8 @@ double CpuSeconds() {
 // Spreads events over time: each arrives alone. Without a spacing they arrive together.
 struct Spread {
   Duration spacing{};
-  Duration Next() { return offset_ += spacing; }
-
- private:
-  Duration offset_{};
+  Duration offset{};
+  Duration Next() { return offset += spacing; }
 };
 
 // Does what it is told, at once; every event is a message of its own.
