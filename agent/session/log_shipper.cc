@@ -39,6 +39,10 @@ struct LogShipper::File {
   bool complete_told = false;
   // Left out: see Fail.
   bool failed = false;
+  // Not to be read before the next poll: see Unreadable.
+  bool unreadable = false;
+  // Committed size that could not be compared with the file yet.
+  std::optional<uint64_t> told;
   // When output that waits for more has to go at the latest.
   std::optional<TimePoint> flush_at;
 };
@@ -78,6 +82,7 @@ void LogShipper::OnDisconnected() {
     file.ready = false;
     file.sent = file.committed;
     file.flush_at.reset();
+    file.told.reset();
   }
 }
 
@@ -102,7 +107,10 @@ void LogShipper::OnCommitted(const LogFileId& id, File& file, uint64_t bytes) {
   }
   if (!file.ready) {
     const absl::StatusOr<SpoolReader::Extent> extent = spool_.Stat(id);
-    if (!extent.ok()) return Fail(id, file, extent.status());
+    if (!extent.ok()) {
+      file.told = bytes;
+      return Unreadable(id, file, extent.status());
+    }
     file.size = std::max(file.size, extent->end);
     if (bytes > file.size) {
       return Fail(
@@ -118,6 +126,7 @@ void LogShipper::OnCommitted(const LogFileId& id, File& file, uint64_t bytes) {
     }
     file.ready = true;
     file.sent = bytes;
+    SchedulePump();
   } else {
     if (bytes > file.sent) {
       return Fail(
@@ -151,6 +160,13 @@ void LogShipper::Fail(const LogFileId& id, File& file, absl::Status status) {
   if (sink != nullptr) sink->Close(absl::FailedPreconditionError(status.message()));
 }
 
+void LogShipper::Unreadable(const LogFileId& id, File& file, const absl::Status& status) {
+  file.flush_at.reset();
+  if (!std::exchange(file.unreadable, true) && callbacks_.unreadable) {
+    callbacks_.unreadable(id, status);
+  }
+}
+
 void LogShipper::AddFiles(const AttemptId& attempt, const std::vector<uint32_t>& ranks) {
   for (const uint32_t rank : ranks) {
     const LogFileId id{attempt, rank};
@@ -178,8 +194,15 @@ void LogShipper::OnSpoolGrew(const LogFileId& id) {
 void LogShipper::Restat(const LogFileId& id, File& file) {
   if (file.failed) return;
   const absl::StatusOr<SpoolReader::Extent> extent = spool_.Stat(id);
-  if (!extent.ok()) return Fail(id, file, extent.status());
-  file.size = std::max(file.size, extent->end);
+  if (!extent.ok()) return Unreadable(id, file, extent.status());
+  file.unreadable = false;
+  if (extent->end < file.size) {
+    return Fail(id, file,
+                absl::DataLossError(fmt::format("the file has {} bytes, but had {} before",
+                                                extent->end, file.size)));
+  }
+  file.size = extent->end;
+  if (file.told) return OnCommitted(id, file, *std::exchange(file.told, std::nullopt));
   if (file.ready && file.sent < file.size) SchedulePump();
 }
 
@@ -236,7 +259,7 @@ void LogShipper::Pump() {
 }
 
 bool LogShipper::SendSome(const LogFileId& id, File& file) {
-  if (!file.ready || file.failed || file.sent >= file.size) return false;
+  if (!file.ready || file.failed || file.unreadable || file.sent >= file.size) return false;
   const uint64_t waiting = file.size - file.sent;
   const TimePoint now = executor_.clock().Now();
   if (waiting < kFlushBytes && file.sent > file.committed && !file.closed) {
@@ -292,7 +315,7 @@ void LogShipper::SchedulePoll() {
 
 void LogShipper::Poll() {
   for (auto& [id, file] : files_) {
-    if (file.closed && file.size >= *file.closed) continue;
+    if (file.closed && file.size >= *file.closed && !file.unreadable) continue;
     Restat(id, file);
     // A file that failed closed the connection.
     if (sink_ == nullptr) return;

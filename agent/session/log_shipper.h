@@ -90,6 +90,8 @@ class LogShipper {
     std::function<void(const LogFileId& file)> complete;
     // The file will not be shipped any more; an operator must look.
     std::function<void(const LogFileId& file, const absl::Status& status)> failed;
+    // The file cannot be read at present; it is tried again at every poll. Told once for each time.
+    std::function<void(const LogFileId& file, const absl::Status& status)> unreadable;
   };
 
   // References and the callbacks' targets outlive the shipper.
@@ -133,6 +135,7 @@ class LogShipper {
   void OnCommitted(const LogFileId& id, File& file, uint64_t bytes);
   void CheckComplete(const LogFileId& id, File& file);
   void Fail(const LogFileId& id, File& file, absl::Status status);
+  void Unreadable(const LogFileId& id, File& file, const absl::Status& status);
 
   Executor& executor_;
   const NodeId node_;

@@ -22,20 +22,20 @@ namespace {
 
 // Steps of the child, in order; sent over the pipe as an index into kStepNames.
 enum Step : int {
-  kStepSession,
   kStepParent,
-  kStepSignals,
-  kStepOomScore,
-  kStepLimits,
   kStepStdio,
   kStepCgroup,
   kStepDescriptors,
+  kStepSession,
+  kStepSignals,
+  kStepOomScore,
+  kStepLimits,
   kStepDirectory,
   kStepExec,
 };
-constexpr const char* kStepNames[] = {"setsid",    "prctl", "signals", "oom_score_adj",
-                                      "setrlimit", "stdio", "cgroup",  "close_range",
-                                      "chdir",     "execve"};
+constexpr const char* kStepNames[] = {"prctl",  "stdio",   "cgroup",        "close_range",
+                                      "setsid", "signals", "oom_score_adj", "setrlimit",
+                                      "chdir",  "execve"};
 
 struct ChildReport {
   int step;
@@ -80,11 +80,22 @@ bool RaiseLimit(__rlimit_resource_t resource, bool lift_hard) {
 
 // Runs in the child: system calls only.
 [[noreturn]] void RunChild(const ChildPlan& plan) {
-  if (::setsid() < 0) Fail(plan, kStepSession);
-
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) Fail(plan, kStepParent);
   // The parent may have died before the line above.
   if (::getppid() != plan.parent) ::_exit(127);
+
+  // None of these is a standard descriptor yet, so dup2 always makes one without close-on-exec.
+  if (::dup2(plan.stdin_fd, STDIN_FILENO) < 0 || ::dup2(plan.stdout_fd, STDOUT_FILENO) < 0 ||
+      ::dup2(plan.stderr_fd, STDERR_FILENO) < 0) {
+    Fail(plan, kStepStdio);
+  }
+  if (plan.cgroup_procs_fd >= 0 && ::write(plan.cgroup_procs_fd, "0", 1) != 1) {
+    Fail(plan, kStepCgroup);
+  }
+  // Early, and not by close-on-exec: a child that waits for the processor, or hangs in chdir
+  // or execve, must not keep the locks of the shim when that is gone.
+  if (!CloseAllBut(plan.report_fd)) Fail(plan, kStepDescriptors);
+  if (::setsid() < 0) Fail(plan, kStepSession);
 
   struct sigaction action = {};
   action.sa_handler = SIG_DFL;
@@ -106,17 +117,6 @@ bool RaiseLimit(__rlimit_resource_t resource, bool lift_hard) {
   if (!RaiseLimit(RLIMIT_NOFILE, false)) Fail(plan, kStepLimits);
   if (!RaiseLimit(RLIMIT_MEMLOCK, true)) Fail(plan, kStepLimits);
 
-  // None of these is a standard descriptor yet, so dup2 always makes one without close-on-exec.
-  if (::dup2(plan.stdin_fd, STDIN_FILENO) < 0 || ::dup2(plan.stdout_fd, STDOUT_FILENO) < 0 ||
-      ::dup2(plan.stderr_fd, STDERR_FILENO) < 0) {
-    Fail(plan, kStepStdio);
-  }
-  if (plan.cgroup_procs_fd >= 0 && ::write(plan.cgroup_procs_fd, "0", 1) != 1) {
-    Fail(plan, kStepCgroup);
-  }
-  // Now, not by close-on-exec: a child that hangs in one of the next two steps must not keep the
-  // locks of the shim alive when that is gone.
-  if (!CloseAllBut(plan.report_fd)) Fail(plan, kStepDescriptors);
   if (::chdir(plan.working_directory) != 0) Fail(plan, kStepDirectory);
   ::execve(plan.path, plan.argv, plan.envp);
   Fail(plan, kStepExec);

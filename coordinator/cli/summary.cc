@@ -285,7 +285,7 @@ std::vector<std::string> FailureReport(const v1::Job& job, const EndContext& con
   AddLastLines(context, &lines);
   if (job.start_time().seconds() != 0) AddLogPlace(job, context, &lines);
   if (job.stopped_ranks() > 0) {
-    const std::string_view what = failure.has_rank() ? "other rank" : "rank";
+    const std::string_view what = job.first_failure().has_rank() ? "other rank" : "rank";
     lines.push_back(fmt::format("{} {} stopped because of it", Count(job.stopped_ranks(), what),
                                 job.stopped_ranks() == 1 ? "was" : "were"));
   }

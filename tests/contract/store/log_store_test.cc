@@ -22,7 +22,7 @@ using ::testing::SizeIs;
 
 constexpr std::chrono::seconds kLimit{20};
 
-LogFileId Id(const std::string& job, uint32_t attempt, uint32_t rank) {
+StoredLogId Id(const std::string& job, uint32_t attempt, uint32_t rank) {
   return {{JobId(job), attempt}, Rank{rank}};
 }
 
@@ -40,14 +40,14 @@ class LogStoreTest : public testing::Test {
     ASSERT_TRUE(opened.ok()) << opened.status();
     store_ = *std::move(opened);
   }
-  absl::StatusOr<uint64_t> Append(const LogFileId& id, uint64_t offset, const std::string& data) {
+  absl::StatusOr<uint64_t> Append(const StoredLogId& id, uint64_t offset, const std::string& data) {
     std::promise<absl::StatusOr<uint64_t>> answer;
     auto future = answer.get_future();
     store_->Append(id, offset, data, [&](auto committed) { answer.set_value(committed); });
     if (future.wait_for(kLimit) != std::future_status::ready) std::abort();
     return future.get();
   }
-  std::vector<uint64_t> Committed(std::vector<LogFileId> ids) {
+  std::vector<uint64_t> Committed(std::vector<StoredLogId> ids) {
     std::promise<std::vector<uint64_t>> answer;
     store_->GetCommitted(std::move(ids), [&](auto sizes) {
       EXPECT_TRUE(sizes.ok()) << sizes.status();
@@ -55,7 +55,7 @@ class LogStoreTest : public testing::Test {
     });
     return answer.get_future().get();
   }
-  std::string ReadAll(const LogFileId& id) {
+  std::string ReadAll(const StoredLogId& id) {
     const absl::StatusOr<std::string> data = store_->Read(id, 0, size_t{1} << 30);
     EXPECT_TRUE(data.ok()) << data.status();
     return data.value_or("");
@@ -69,7 +69,7 @@ class LogStoreTest : public testing::Test {
   std::mutex mutex_;
   std::vector<std::string> troubles_;
   std::unique_ptr<LogStore> store_;
-  const LogFileId id_ = Id("job-1", 1, 7);
+  const StoredLogId id_ = Id("job-1", 1, 7);
 };
 
 TEST_F(LogStoreTest, StoresAtTheOffset) {
@@ -156,19 +156,19 @@ TEST_F(LogStoreTest, KeepsMoreFilesThanItMayHaveOpen) {
 
 class Recorder final : public LogListener {
  public:
-  void OnLogGrowth(const LogFileId& file, uint64_t committed) override {
+  void OnLogGrowth(const StoredLogId& file, uint64_t committed) override {
     std::lock_guard lock(mutex_);
     EXPECT_GE(committed, sizes_[file]);
     sizes_[file] = committed;
   }
-  std::map<LogFileId, uint64_t> sizes() {
+  std::map<StoredLogId, uint64_t> sizes() {
     std::lock_guard lock(mutex_);
     return sizes_;
   }
 
  private:
   std::mutex mutex_;
-  std::map<LogFileId, uint64_t> sizes_;
+  std::map<StoredLogId, uint64_t> sizes_;
 };
 
 TEST_F(LogStoreTest, TellsListenersBeforeItAnswers) {

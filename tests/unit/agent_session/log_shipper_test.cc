@@ -64,6 +64,10 @@ class LogShipperTest : public ::testing::Test {
                       [this](const LogFileId& file, const absl::Status& status) {
                         notes_.push_back(fmt::format("failed {}", file.rank));
                         last_failure_ = status;
+                      },
+                  .unreadable =
+                      [this](const LogFileId& file, const absl::Status&) {
+                        notes_.push_back(fmt::format("unreadable {}", file.rank));
                       }}) {}
 
   void Connect() {
@@ -289,12 +293,41 @@ TEST_F(LogShipperTest, RefusesACommittedSizeBeforeWhatIsStillHeld) {
   EXPECT_TRUE(sink_->closed.has_value());
 }
 
-TEST_F(LogShipperTest, LeavesOutAFileThatCannotBeRead) {
+TEST_F(LogShipperTest, TriesAFileAgainThatCannotBeReadAtPresent) {
+  shipper_.AddFiles(kAttempt, {0, 1});
+  Connect();
+  Committed(0, 0);
+  Committed(1, 0);
+  spool_.broken = true;
+  Write(0, "x");
+  queue_.RunFor(milliseconds(3000));
+  EXPECT_THAT(TakeNotes(), ElementsAre("unreadable 0", "unreadable 1")) << "told once";
+  EXPECT_FALSE(sink_->closed.has_value());
+  spool_.broken = false;
+  queue_.RunFor(milliseconds(1100));
+  EXPECT_THAT(TakeChunks(), ElementsAre("0@0+1"));
+}
+
+TEST_F(LogShipperTest, ComparesACommittedSizeOnceTheFileCanBeRead) {
+  spool_.files[File(0)] = "0123456789";
+  shipper_.AddFiles(kAttempt, {0});
+  spool_.broken = true;
+  Connect();
+  Committed(0, 4);
+  EXPECT_THAT(TakeNotes(), ElementsAre("unreadable 0"));
+  spool_.broken = false;
+  queue_.RunFor(milliseconds(1100));
+  EXPECT_THAT(TakeChunks(), ElementsAre("0@4+6"));
+  EXPECT_THAT(TakeNotes(), ElementsAre("committed 0 4"));
+}
+
+TEST_F(LogShipperTest, LeavesOutAFileThatBecameShorter) {
+  spool_.files[File(0)] = "0123456789";
   shipper_.AddFiles(kAttempt, {0});
   Connect();
   Committed(0, 0);
-  spool_.broken = true;
-  Write(0, "x");
+  spool_.files[File(0)] = "01";
+  shipper_.OnSpoolGrew(File(0));
   EXPECT_THAT(TakeNotes(), ElementsAre("failed 0"));
   EXPECT_EQ(last_failure_.code(), absl::StatusCode::kDataLoss);
   EXPECT_TRUE(sink_->closed.has_value());
