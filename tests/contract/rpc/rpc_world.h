@@ -66,7 +66,8 @@ class TestAgent {
     const v1::CoordinatorMessage welcome = Read();
     ASSERT_TRUE(welcome.has_welcome());
     session_id_ = welcome.welcome().session_id();
-    ASSERT_TRUE(Read().has_snapshot());
+    snapshot_ = Read();
+    ASSERT_TRUE(snapshot_.has_snapshot());
   }
 
   // The next message; an empty one at the end of the stream.
@@ -76,8 +77,11 @@ class TestAgent {
     return message;
   }
 
-  // Reads on until `desired` is asked for.
+  // Reads on until `desired` is asked for; the snapshot counts as well.
   v1::Assignment AwaitAssignment(v1::Assignment::Desired desired) {
+    for (const v1::Assignment& assignment : snapshot_.snapshot().assignments()) {
+      if (assignment.desired() == desired) return assignment;
+    }
     for (;;) {
       const v1::CoordinatorMessage message = Read();
       if (message.body_case() == v1::CoordinatorMessage::BODY_NOT_SET) {
@@ -201,6 +205,7 @@ class TestAgent {
   std::unique_ptr<v1::AgentService::Stub> stub_;
   const std::string node_id_;
   std::string session_id_;
+  v1::CoordinatorMessage snapshot_;
   uint64_t event_seq_ = 0;
   std::unique_ptr<grpc::ClientContext> session_context_;
   std::unique_ptr<SessionStream> session_;

@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-const AttemptId kAttempt{JobId("job-r"), 1};
+const AttemptId kAttempt = UniqueAttempt("job-r");
 
 // Prints 1 to 400 in about two seconds, then ends with 6.
 constexpr char kChatty[] =

@@ -15,8 +15,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-const AttemptId kFirst{JobId("job-a"), 1};
-const AttemptId kSecond{JobId("job-b"), 1};
+const AttemptId kFirst = UniqueAttempt("job-a");
+const AttemptId kSecond = UniqueAttempt("job-b");
 
 TEST_F(AgentTest, IntroducesItselfCompletely) {
   StartAgent();
@@ -60,7 +60,7 @@ TEST_F(AgentTest, RunsAJobToItsEndAndForgetsIt) {
   const uint32_t port = Events(kFirst, v1::Event::kPrepared)[0].prepared().rendezvous_port();
   for (uint32_t rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(CompleteOutput(kFirst, rank),
-              fmt::format("rank {} at 127.0.0.1:{} of job-a\n", rank, port));
+              fmt::format("rank {} at 127.0.0.1:{} of {}\n", rank, port, kFirst.job.value()));
   }
   const int shim = ShimPid(kFirst);
   Release(kFirst);
@@ -89,11 +89,10 @@ TEST_F(AgentTest, TellsEveryReasonWhyNothingStarts) {
   assignment.mutable_launch()->set_working_directory("/nonexistent");
   coordinator_.Want(assignment);
   ASSERT_TRUE(WaitFor(kSecond, v1::Event::kPrepareFailed));
+  const v1::Event failed = Events(kSecond, v1::Event::kPrepareFailed)[0];
   std::vector<std::string> checks;
-  for (const v1::Problem& problem :
-       Events(kSecond, v1::Event::kPrepareFailed)[0].prepare_failed().problems()) {
+  for (const v1::Problem& problem : failed.prepare_failed().problems())
     checks.push_back(problem.check());
-  }
   EXPECT_THAT(checks, ::testing::UnorderedElementsAre("slot-lease", "working-directory"));
 }
 

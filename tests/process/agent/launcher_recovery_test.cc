@@ -14,7 +14,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using Record = internal::ShimRecord;
 
-const AttemptId kAttempt{JobId("job-r"), 1};
+const AttemptId kAttempt = UniqueAttempt("job-r");
 
 TEST_F(LauncherTest, AdoptsARunningShimFromTheNextRecordOn) {
   const std::string gate = temp_.path() + "/gate";

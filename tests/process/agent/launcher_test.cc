@@ -11,8 +11,8 @@ namespace {
 using ::testing::HasSubstr;
 using Record = internal::ShimRecord;
 
-const AttemptId kFirst{JobId("job-a"), 1};
-const AttemptId kSecond{JobId("job-b"), 1};
+const AttemptId kFirst = UniqueAttempt("job-a");
+const AttemptId kSecond = UniqueAttempt("job-b");
 
 TEST_F(LauncherTest, TellsTheWholeStoryOfAnAttemptInOrder) {
   Start(kFirst, {"echo $MASTER_ADDR; exit 3"});

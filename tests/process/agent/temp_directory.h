@@ -1,4 +1,5 @@
-// A folder for one test, deleted with everything in it at the end.
+// A folder for one test, deleted with everything in it at the end; and names that no other test run
+// on this machine uses.
 #pragma once
 
 #include <fcntl.h>
@@ -9,8 +10,15 @@
 #include <string>
 
 #include "agent/supervise/remove_tree.h"
+#include "common/base/ids.h"
 
 namespace muster {
+
+// Processes of an attempt are found by its name all over the machine, so runs of the tests must not
+// share names.
+inline AttemptId UniqueAttempt(const char* name) {
+  return {JobId(std::string(name) + "-" + std::to_string(::getpid())), 1};
+}
 
 class TempDirectory {
  public:
