@@ -180,6 +180,7 @@ void Supervisor::EndPrepare(std::vector<Problem> problems, std::vector<std::stri
     record.mutable_prepared()->set_port(port_);
     journal_.Add(std::move(record), /*durable=*/false);
     phase_ = Phase::kPrepared;
+    if (early_run_) StartRanks(*std::exchange(early_run_, std::nullopt));
     return;
   }
   for (const Problem& reason : problems_) {
@@ -252,6 +253,7 @@ void Supervisor::HandleRequest(const internal::ShimRequest& request) {
 }
 
 void Supervisor::StartRanks(const Strings& added) {
+  if (phase_ == Phase::kChecking) early_run_ = added;
   if (phase_ != Phase::kPrepared) return;
   phase_ = Phase::kRunning;
   environment_.oom_watch.Open();

@@ -114,6 +114,8 @@ class Supervisor {
   OptionalTime lease_end_;
   // Agent or coordinator were gone for longer than the job allows.
   bool lease_ran_out_ = false;
+  // A request to run that came before the checks were done: what it adds to the environment.
+  std::optional<Strings> early_run_;
   // The grace of a stop ends.
   OptionalTime kill_at_;
   // Next pass over what is left, and the time between passes.

@@ -206,7 +206,7 @@ TEST_F(ShimRun, ARankFindsACleanProcess) {
   EXPECT_THAT(report, HasSubstr(R"("SigBlk": "0000000000000000", "SigIgn": "0000000000000000")"));
   EXPECT_THAT(report, HasSubstr("\"death_signal\": 9"));
   EXPECT_THAT(report, HasSubstr("\"oom_score_adj\": 0"));
-  EXPECT_THAT(report, HasSubstr("\"nice\": 0"));
+  EXPECT_THAT(report, HasSubstr("\"nice\": " + std::to_string(::getpriority(PRIO_PROCESS, 0))));
   const std::string pid = std::to_string(shim_.WaitStarted(0, 0)->pid());
   EXPECT_THAT(report,
               HasSubstr("\"pid\": " + pid + ", \"session\": " + pid + ", \"group\": " + pid));
