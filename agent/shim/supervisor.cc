@@ -125,6 +125,7 @@ int Supervisor::TakeLock() {
   for (int attempt = 0; attempt < kLockAttempts; ++attempt) {
     if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return kExitDone;
     if (errno != EWOULDBLOCK) break;
+    // paces: an agent that tests the lock holds it for a moment.
     (void)::nanosleep(&kLockPause, nullptr);
   }
   Complain("cannot lock " + path + ", another shim has this attempt: " + ErrnoText(errno));

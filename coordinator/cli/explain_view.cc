@@ -160,8 +160,8 @@ std::string RenderExplanations(std::span<const RankExplanation> ranks) {
     std::vector<std::vector<std::string>> rows = {{"VARIABLE", "SET BY", "VALUE"}};
     for (const auto& [name, variable] : rank.variables) {
       const bool later = variable.value.empty() && name.starts_with("MASTER_");
-      rows.push_back({name, SetBy(variable),
-                      later ? "(chosen at the start)" : OneLine(variable.value)});
+      rows.push_back(
+          {name, SetBy(variable), later ? "(chosen at the start)" : OneLine(variable.value)});
     }
     text += RenderTable(rows);
   }

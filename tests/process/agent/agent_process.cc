@@ -249,7 +249,7 @@ bool AgentTest::WaitUntil(const std::function<bool()>& done, std::chrono::second
   const auto deadline = std::chrono::steady_clock::now() + limit;
   while (!done()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
-    // Conditions of other processes have no event of their own.
+    // paces: conditions of other processes have no event of their own.
     std::this_thread::sleep_for(milliseconds(5));
   }
   return true;

@@ -98,7 +98,12 @@ TEST_F(AgentTest, TellsEveryReasonWhyNothingStarts) {
 
 TEST_F(AgentTest, StopsRanksWhenTold) {
   StartAgent();
-  Run(kFirst, 2, "trap '' TERM; while :; do sleep 0.05; done");
+  // Only a rank that ignores the signal already can outlive it.
+  Run(kFirst, 2,
+      fmt::format("trap '' TERM; : >{}/deaf$RANK; while :; do sleep 0.05; done", temp_.path()));
+  for (const int rank : {0, 1}) {
+    ASSERT_TRUE(WaitUntil([&] { return Exists(fmt::format("{}/deaf{}", temp_.path(), rank)); }));
+  }
   Stop(kFirst, milliseconds(200));
   ASSERT_TRUE(WaitFor(kFirst, v1::Event::kAttemptStopped));
   for (const v1::Event& end : Events(kFirst, v1::Event::kRankExited)) {

@@ -59,7 +59,7 @@ TEST(LockStateDirectory, SucceedsWhenTheFirstIsKilledMeanwhile) {
   // Killed by a third process while this one waits.
   const pid_t killer = ::fork();
   if (killer == 0) {
-    ::usleep(100'000);
+    ::usleep(100'000);  // paces: so that the other one waits already, most of the time
     ::kill(first.pid(), SIGKILL);
     ::_exit(0);
   }
