@@ -197,10 +197,11 @@ void CoordinatorCore::Impl::PublishAssignments(JobEntry& entry) {
         continue;
       }
       AgentSession* session = sessions_.LiveOf(attempt.nodes[i].node);
-      if (session == nullptr || !session->open() || !session->Wants(id, generation)) continue;
+      if (session == nullptr || !session->open()) continue;
       v1::Assignment assignment = AssignmentFor(entry.id, attempt, i, false);
+      if (!session->Wants(id, assignment.generation())) continue;
       if (!session->Knows(id) && !AddLaunch(entry, attempt, i, assignment)) continue;
-      session->Noted(id, generation);
+      session->Noted(id, assignment.generation());
       session->Assign(std::move(assignment));
     }
   }

@@ -103,7 +103,8 @@ class ReportFold {
 
   void OnAttemptStopped(const v1::AttemptStopped& event,
                         const google::protobuf::Timestamp& node_time) {
-    if (node_.phase == JobNode::LOST && event.unkillable().empty()) return SetGone();
+    // A lost node that is back, or one that could not kill everything at first.
+    if (node_.settled() && event.unkillable().empty()) return SetGone();
     if (attempt_.over() || node_.settled()) return;
     node_.gone = event.unkillable().empty();
     node_.unkillable.assign(event.unkillable().begin(), event.unkillable().end());

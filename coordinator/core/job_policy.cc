@@ -18,6 +18,8 @@ using internal::JobEvent;
 using v1::Job;
 
 constexpr size_t kNamesShown = 1000;
+// Behind those of PREPARED and RUNNING; later orders to stop count on from here.
+constexpr uint64_t kStoppedGeneration = 3;
 
 Duration GraceOf(const JobRecord& job) {
   const Duration own = job.spec->has_grace() ? ToDuration(job.spec->grace()) : kDefaultGrace;
@@ -164,12 +166,12 @@ Decision DecideRunning(const JobRecord& job, const AttemptRecord& attempt, const
     decision.events.push_back(StopForFailure(job, attempt));
     return decision;
   }
-  if (attempt.all_settled()) {
-    decision.events.push_back(FinishEvent(job));
-    return decision;
-  }
   if (job.cancel.has_value()) {
     decision.events.push_back(StopForCancel(job, attempt));
+    return decision;
+  }
+  if (attempt.all_settled()) {
+    decision.events.push_back(FinishEvent(job));
     return decision;
   }
   if (job.spec->has_time_limit()) {
@@ -254,8 +256,8 @@ Decision Decide(const JobRecord& job, const JobTimes& times, const Placement* pl
 }
 
 uint64_t GenerationOf(const AttemptRecord& attempt) {
-  if (attempt.stop.has_value()) return 2 + uint64_t{attempt.stop->orders};
-  if (attempt.over()) return 3;
+  if (attempt.stop.has_value()) return kStoppedGeneration + attempt.stop->orders - 1;
+  if (attempt.over()) return kStoppedGeneration;
   return attempt.rendezvous.has_value() ? 2 : 1;
 }
 
@@ -273,8 +275,10 @@ v1::Assignment AssignmentFor(const JobId& job, const AttemptRecord& attempt, uin
   } else if (attempt.stop.has_value()) {
     assignment.set_desired(v1::Assignment::STOPPED);
     *assignment.mutable_stop_grace() = ToProtoDuration(attempt.stop->grace);
-  } else if (attempt.over()) {
+  } else if (attempt.over() || node.phase == v1::JobNode::LOST) {
+    // A lost node must not run anything, whatever the others do.
     assignment.set_desired(v1::Assignment::STOPPED);
+    assignment.set_generation(kStoppedGeneration);
   } else {
     assignment.set_desired(attempt.rendezvous.has_value() ? v1::Assignment::RUNNING
                                                           : v1::Assignment::PREPARED);

@@ -216,6 +216,18 @@ TEST(Unkillable, MakesAnyOutcomeAFailureAndIsNamed) {
   EXPECT_THAT(view.reason(), AllOf(HasSubstr("code 3"), HasSubstr("could not be killed")));
 }
 
+TEST(Unkillable, ANodeThatIsCleanAfterAllIsReleased) {
+  World world;
+  const JobId job = world.SubmitAndStart(world.Spec({"node-1"}));
+  world.Exited(0, 0);
+  world.Exited(1, 0);
+  world.Unkillable("node-1", "rank 1 (pid 1001): in state D");
+  EXPECT_NE(world.Agent("node-1").Find(job), nullptr) << "its slots stay withheld";
+  world.Stopped("node-1");
+  EXPECT_EQ(world.Agent("node-1").Find(job), nullptr);
+  EXPECT_EQ(world.Job(job).state(), v1::Job::FAILED);
+}
+
 TEST(Cancel, OfARunningJobStopsItAndGivesTheStatusOfTheSignal) {
   for (const auto& [signal, exit_code] :
        {std::pair{SIGINT, 130}, {SIGTERM, 143}, {SIGHUP, 129}, {0, 143}}) {
@@ -305,6 +317,27 @@ TEST(Cancel, TogetherWithTheLastPreparedStartsNothing) {
   for (const auto& message : world.Agent("node-1").inbox) {
     EXPECT_NE(message.assignment().desired(), Assignment::RUNNING);
   }
+}
+
+TEST(Cancel, TogetherWithTheLossOfEveryNodeEndsTheJob) {
+  World world;
+  const JobId job = world.SubmitAndStart(world.Spec({"node-1"}));
+  world.disk().latency = milliseconds(10);
+  v1::CancelJobRequest request;
+  request.set_job_id(job.value());
+  request.set_signal(SIGINT);
+  world.LogClosed(0, 1);
+  world.core().CancelJob(request, [](absl::StatusOr<v1::Job>) {});
+  world.Disconnect("node-1");
+  FakeAgent& agent = world.Agent("node-1");
+  agent.hello.set_journal_id("another");
+  agent.journal.clear();
+  agent.acked_seq = 0;
+  agent.assignments.clear();
+  world.Connect("node-1");
+  world.Run(seconds(1));
+  EXPECT_EQ(world.Job(job).state(), v1::Job::CANCELLED);
+  EXPECT_EQ(world.Job(job).exit_code(), 130);
 }
 
 TEST(Cancel, OfAnEndedJobChangesNothing) {

@@ -293,7 +293,7 @@ class RandomLife {
         return lost;
       }
       case 14: {
-        if (!Chance(20)) return JobEvent();
+        if (!Chance(8)) return JobEvent();
         JobEvent cancel;
         cancel.mutable_cancel_requested()->set_signal(SIGINT);
         cancel.mutable_cancel_requested()->mutable_grace()->set_seconds(Pick(5));
