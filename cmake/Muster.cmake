@@ -2,6 +2,7 @@
 
 option(MUSTER_TESTS "Build the tests" ON)
 option(MUSTER_FUZZ "Build the libFuzzer targets (needs clang)" OFF)
+option(MUSTER_ARCHIVES "Link gRPC, protobuf, Abseil and SQLite as archives" OFF)
 set(MUSTER_SANITIZE "" CACHE STRING "Value for -fsanitize=, empty for none")
 
 set(CMAKE_CXX_STANDARD 20)
@@ -30,6 +31,10 @@ find_package(SQLite3 REQUIRED)
 find_package(Protobuf REQUIRED)
 if(MUSTER_TESTS)
   find_package(GTest REQUIRED)
+endif()
+
+if(MUSTER_ARCHIVES)
+  include(Archives)
 endif()
 
 add_library(muster_options INTERFACE)
