@@ -22,6 +22,8 @@ using std::chrono::milliseconds;
 using Severity = AgentObserver::Severity;
 
 constexpr Duration kTick = std::chrono::seconds(1);
+// How often processes that could not be killed are looked at again.
+constexpr Duration kSweepAgain = std::chrono::seconds(10);
 constexpr char kUnknownHere[] =
     "the node holds no state of this attempt any more, so nobody can tell what became of the rank";
 
@@ -235,12 +237,33 @@ void AgentCore::OnRecord(const AttemptId& id, const internal::ShimRecord& record
 void AgentCore::OnGone(const AttemptId& id, const std::string& reason) {
   const auto found = state_.attempts.find(id);
   if (found == state_.attempts.end()) return;
+  if (found->second.remains()) return SweepRemains(id);
   if (found->second.stopped()) {
     live_[id].shim = ShimState::kGone;
     ScheduleReconcile();
     return;
   }
   SweepDead(id, reason);
+}
+
+void AgentCore::SweepRemains(const AttemptId& id) {
+  const auto found = state_.attempts.find(id);
+  if (found == state_.attempts.end() || !found->second.remains()) return;
+  live_[id].shim = ShimState::kSweeping;
+  launcher_.Sweep(
+      id, [this, id, alive = std::weak_ptr<int>(alive_)](const Launcher::SweepResult& result) {
+        if (alive.expired()) return;
+        const auto swept = state_.attempts.find(id);
+        if (swept == state_.attempts.end()) return;
+        live_[id].shim = ShimState::kGone;
+        if (result.unkillable.empty()) {
+          // Told once more, now with nothing left.
+          JournalFactsOf(FactsOfNothing(swept->second, "", executor_.clock().WallNow()));
+          return;
+        }
+        ScheduleReconcile();
+        SweepRemainsLater(id);
+      });
 }
 
 void AgentCore::SweepDead(const AttemptId& id, const std::string& reason) {
@@ -258,9 +281,16 @@ void AgentCore::SweepDead(const AttemptId& id, const std::string& reason) {
       return;
     }
     live.shim = ShimState::kGone;
+    if (!result.unkillable.empty()) SweepRemainsLater(id);
     Notice(Severity::kError, fmt::format("shim gone {} reason=\"{}\" killed={}", Describe(id),
                                          reason, result.killed));
     JournalFactsOf(FactsOfDeath(found->second, reason, result, executor_.clock().WallNow()));
+  });
+}
+
+void AgentCore::SweepRemainsLater(const AttemptId& id) {
+  executor_.PostAfter(kSweepAgain, [this, id, alive = std::weak_ptr<int>(alive_)] {
+    if (!alive.expired()) SweepRemains(id);
   });
 }
 
@@ -274,6 +304,12 @@ void AgentCore::SweepUnknown(const AttemptId& id) {
         for (const std::string& process : result.unkillable) {
           Notice(Severity::kError,
                  fmt::format("process cannot be killed {} process=\"{}\"", Describe(id), process));
+        }
+        if (!result.unkillable.empty()) {
+          executor_.PostAfter(kSweepAgain, [this, id, again = std::weak_ptr<int>(alive_)] {
+            if (!again.expired()) SweepUnknown(id);
+          });
+          return;
         }
         launcher_.Release(id);
         live_[id].shim = ShimState::kNone;
@@ -300,6 +336,7 @@ void AgentCore::ReconcileAll() {
                      .shim = live.shim,
                      .prepared = attempt.prepared(),
                      .stopped = attempt.stopped(),
+                     .remains = attempt.remains(),
                      .run_told = live.run_told,
                      .stop_told = live.stop_told,
                      .quit_told = live.quit_told});

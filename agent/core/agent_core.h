@@ -20,8 +20,9 @@
 // * A shim that died without its last record: everything it started is killed, ranks without an
 // exit
 //   record are lost, and the attempt is stopped. No status is ever invented.
-// * A coordinator counts as fresh since the moment when the newest acknowledged heartbeat was
-// *sent*;
+// * Processes that cannot be killed are named in AttemptStopped. Once they are gone after all it is
+//   told again, with none; until then the attempt is not forgotten.
+// * A coordinator counts as fresh since the moment when the newest acknowledged heartbeat was sent;
 //   shims with a stop-after are renewed for the rest of that time only, so that a node cut off in
 //   either direction stops in time.
 #pragma once
@@ -151,6 +152,8 @@ class AgentCore final : private Launcher::Observer, private CoordinatorSession::
   absl::Status OnAck(uint64_t acked_seq);
   void OnSignal(const v1::SignalRanks& signal);
   void SweepDead(const AttemptId& id, const std::string& reason);
+  void SweepRemains(const AttemptId& id);
+  void SweepRemainsLater(const AttemptId& id);
   void SweepUnknown(const AttemptId& id);
 
   void Journal(const internal::JournalRecord& record);

@@ -55,6 +55,7 @@ void ApplyEvent(JournalAttempt& attempt, const v1::Event& event) {
       break;
     case v1::Event::kAttemptStopped:
       attempt.set_stopped(true);
+      attempt.set_remains(event.attempt_stopped().unkillable_size() > 0);
       break;
     case v1::Event::kPrepareFailed:
     case v1::Event::BODY_NOT_SET:

@@ -81,7 +81,8 @@ class Launcher {
   virtual void Renew(const AttemptId& id, std::chrono::milliseconds lease) = 0;
   // Bytes of a rank's frame file, from its beginning, that are stored elsewhere.
   virtual void Committed(const AttemptId& id, uint32_t rank, uint64_t bytes) = 0;
-  // The shim may exit: its last record (`stopped` or `prepare_failed`) is journalled. Files stay.
+  // The shim may exit: its last record (`stopped` or `prepare_failed`) is journalled. Files stay. A
+  // shim with processes that cannot be killed stays, and keeps their leases, until they are gone.
   virtual void Quit(const AttemptId& id) = 0;
 
   // Makes sure that nothing of `id` runs, without asking anybody: SIGKILLs the shim if it lives,

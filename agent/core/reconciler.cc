@@ -9,7 +9,10 @@ std::optional<Action> Next(const AttemptView& attempt) {
   // What a dead shim left is being killed; until that is done nothing is known.
   if (attempt.shim == ShimState::kSweeping) return std::nullopt;
   if (attempt.stopped) {
-    if (desired == v1::Assignment::RELEASED) return Action{Kind::kForget, attempt.id};
+    // What cannot be killed uses its slots, its files and its shim until it is gone.
+    if (desired == v1::Assignment::RELEASED && !attempt.remains) {
+      return Action{Kind::kForget, attempt.id};
+    }
     if (attempt.shim == ShimState::kFollowed && !attempt.quit_told) {
       return Action{Kind::kQuit, attempt.id};
     }

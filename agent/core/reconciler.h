@@ -29,6 +29,8 @@ struct AttemptView {
   ShimState shim = ShimState::kNone;
   bool prepared = false;
   bool stopped = false;
+  // Stopped, but with processes that could not be killed yet.
+  bool remains = false;
   // What the shim was told in this life of the agent.
   bool run_told = false;
   std::optional<std::chrono::milliseconds> stop_told;

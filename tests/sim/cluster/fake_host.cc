@@ -40,24 +40,6 @@ std::vector<AttemptId> FakeHost::LiveShims() const {
   return ids;
 }
 
-bool FakeHost::HoldsUnkillable(const AttemptId& id) const {
-  const auto found = attempts_.find(id);
-  return found != attempts_.end() &&
-         std::any_of(found->second.ranks.begin(), found->second.ranks.end(), [](const auto& rank) {
-           return rank.second.running && rank.second.script.unkillable;
-         });
-}
-
-int FakeHost::UnkillableRanks() const {
-  int count = 0;
-  for (const auto& [id, attempt] : attempts_) {
-    for (const auto& [number, rank] : attempt.ranks) {
-      if (rank.running && rank.script.unkillable) ++count;
-    }
-  }
-  return count;
-}
-
 std::vector<ShimRecord> FakeHost::RecordsFrom(const AttemptId& id, uint64_t index) const {
   std::vector<ShimRecord> records;
   const auto found = attempts_.find(id);
@@ -129,7 +111,11 @@ void FakeHost::Prepare(const AttemptId& id, Attempt& attempt) {
   ShimRecord record;
   // Slots are leased: no two living shims of a node hold the same.
   for (const auto& [other_id, other] : attempts_) {
-    if (other_id == id || !other.alive || !other.prepared || other.stopped) continue;
+    if (other_id == id || !other.alive || !other.prepared) continue;
+    if (other.stopped && std::none_of(other.ranks.begin(), other.ranks.end(),
+                                      [](const auto& rank) { return rank.second.running; })) {
+      continue;
+    }
     for (const uint32_t slot : attempt.bootstrap.slots()) {
       if (std::find(other.bootstrap.slots().begin(), other.bootstrap.slots().end(), slot) ==
           other.bootstrap.slots().end()) {
@@ -208,7 +194,7 @@ void FakeHost::ScheduleOutput(const AttemptId& id, uint32_t number) {
   const Duration every = attempts_.at(id).ranks.at(number).script.output_every;
   After(id, random_.Between(every / 2, every), [this, id, number](Attempt& attempt) {
     Rank& rank = attempt.ranks.at(number);
-    if (!rank.running) return;
+    if (!rank.running || rank.log_closed) return;
     Write(id, number, rank);
     ScheduleOutput(id, number);
   });
@@ -275,8 +261,16 @@ void FakeHost::CheckDone(const AttemptId& id, Attempt& attempt) {
 void FakeHost::Finish(const AttemptId& id, Attempt& attempt, std::vector<std::string> unkillable) {
   attempt.stopped = true;
   ShimRecord record;
-  for (std::string& text : unkillable) record.mutable_stopped()->add_unkillable(std::move(text));
   record.mutable_stopped();
+  for (std::string& text : unkillable) record.mutable_stopped()->add_unkillable(std::move(text));
+  // Files are closed before the end, whoever still holds them.
+  for (auto& [number, rank] : attempt.ranks) {
+    if (!rank.running || std::exchange(rank.log_closed, true)) continue;
+    ShimRecord closed;
+    closed.mutable_log_closed()->set_rank(number);
+    closed.mutable_log_closed()->set_size(rank.log.size());
+    Record(id, attempt, closed);
+  }
   Record(id, attempt, record);
 }
 
@@ -313,9 +307,38 @@ void FakeHost::StopRanks(const AttemptId& id, Attempt& attempt, Duration grace) 
 
 void FakeHost::KillRanks(const AttemptId& id, Attempt& attempt) {
   for (auto& [number, rank] : attempt.ranks) {
-    if (rank.running && !rank.script.unkillable) EndRank(id, attempt, number, {.signal = kSigKill});
+    if (!rank.running) continue;
+    if (rank.script.unkillable) {
+      DieLate(id, number, rank);
+    } else {
+      EndRank(id, attempt, number, {.signal = kSigKill});
+    }
   }
   CheckDone(id, attempt);
+}
+
+void FakeHost::DieLate(const AttemptId& id, uint32_t number, Rank& rank) {
+  if (std::exchange(rank.dying, true)) return;
+  queue_.Add(random_.Between(milliseconds(100), milliseconds(60'000)),
+             [this, id, number, boot = boot_] {
+               const auto found = attempts_.find(id);
+               if (found == attempts_.end() || boot != boot_) return;
+               Rank& late = found->second.ranks.at(number);
+               if (!late.running) return;
+               late.running = false;
+               truth_.Ended(id, number, std::nullopt);
+               ExitIfDone(id, found->second);
+             });
+}
+
+// A shim that was told to exit stays while something lives that it could not kill.
+void FakeHost::ExitIfDone(const AttemptId& id, Attempt& attempt) {
+  if (!attempt.alive || !attempt.quit_told) return;
+  for (const auto& [number, rank] : attempt.ranks) {
+    if (rank.running) return;
+  }
+  attempt.alive = false;
+  if (listener_) listener_(id);
 }
 
 void FakeHost::Signal(const AttemptId& id, int signal, const std::vector<uint32_t>& ranks) {
@@ -365,8 +388,8 @@ void FakeHost::Committed(const AttemptId& id, uint32_t rank, uint64_t bytes) {
 void FakeHost::Quit(const AttemptId& id) {
   Attempt* const attempt = Live(id);
   if (attempt == nullptr || (!attempt->stopped && !attempt->prepare_failed)) return;
-  attempt->alive = false;
-  if (listener_) listener_(id);
+  attempt->quit_told = true;
+  ExitIfDone(id, *attempt);
 }
 
 Launcher::SweepResult FakeHost::Sweep(const AttemptId& id) {
@@ -378,6 +401,7 @@ Launcher::SweepResult FakeHost::Sweep(const AttemptId& id) {
   for (auto& [number, rank] : attempt.ranks) {
     if (rank.running && rank.script.unkillable) {
       result.unkillable.push_back(fmt::format("rank {}", number));
+      DieLate(id, number, rank);
     } else if (rank.running) {
       rank.running = false;
       ++result.killed;
@@ -392,10 +416,8 @@ void FakeHost::Release(const AttemptId& id) {
   const auto found = attempts_.find(id);
   if (found == attempts_.end()) return;
   for (const auto& [number, rank] : found->second.ranks) {
-    if (rank.running && !rank.script.unkillable) {
-      truth_.Violation(fmt::format("{} is released while rank {} runs", Truth::Name(id), number));
-    }
-    if (rank.running) truth_.Ended(id, number, std::nullopt);
+    if (!rank.running) continue;
+    truth_.Violation(fmt::format("{} is released while rank {} runs", Truth::Name(id), number));
   }
   attempts_.erase(found);
 }

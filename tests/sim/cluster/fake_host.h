@@ -50,9 +50,6 @@ class FakeHost {
   // --- Faults ---
   void CrashShim(const AttemptId& id);
   std::vector<AttemptId> LiveShims() const;
-  // A rank of the attempt runs that nothing can kill.
-  bool HoldsUnkillable(const AttemptId& id) const;
-  int UnkillableRanks() const;
   // Every process is gone; directories stay.
   void Reboot();
   // Directories are gone.
@@ -64,6 +61,8 @@ class FakeHost {
     bool running = false;
     bool ended = false;
     bool log_closed = false;
+    // SIGKILL was sent, and will be obeyed some time.
+    bool dying = false;
     std::string log;
     uint64_t punched = 0;
   };
@@ -79,6 +78,7 @@ class FakeHost {
     bool run = false;
     bool stopping = false;
     bool stopped = false;
+    bool quit_told = false;
     std::optional<TimePoint> kill_at;
     std::optional<TimePoint> lease_until;
   };
@@ -96,6 +96,8 @@ class FakeHost {
   void Finish(const AttemptId& id, Attempt& attempt, std::vector<std::string> unkillable);
   void StopRanks(const AttemptId& id, Attempt& attempt, Duration grace);
   void KillRanks(const AttemptId& id, Attempt& attempt);
+  void DieLate(const AttemptId& id, uint32_t number, Rank& rank);
+  void ExitIfDone(const AttemptId& id, Attempt& attempt);
   void WatchLease(const AttemptId& id);
 
   SimQueue& queue_;

@@ -19,7 +19,7 @@ struct RankScript {
   int signal = 0;
   // SIGTERM does nothing to it.
   bool deaf = false;
-  // Not even SIGKILL does.
+  // Nor does SIGKILL, for up to a minute.
   bool unkillable = false;
   // Its program cannot be executed.
   bool exec_fails = false;

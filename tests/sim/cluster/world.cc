@@ -225,12 +225,10 @@ std::string World::Leftovers() const {
     const AgentState& state = node->agent->core().state();
     if (!state.events.empty()) text += fmt::format("; {} events {}", name, state.events.size());
     for (const auto& [id, attempt] : state.attempts) {
-      if (node->host->HoldsUnkillable(id)) continue;
       text += fmt::format("; {} attempt {} {}", name, Truth::Name(id),
                           attempt.ShortDebugString().substr(0, 1000));
     }
     for (const AttemptId& id : node->host->Directories()) {
-      if (node->host->HoldsUnkillable(id)) continue;
       text += fmt::format("; {} directory {}", name, Truth::Name(id));
     }
   }

@@ -97,7 +97,7 @@ class World {
   SimCoordinator* coordinator() { return coordinator_.get(); }
   const CoordinatorDisk& coordinator_disk() const { return coordinator_disk_; }
   CoordinatorOptions& options() { return options_; }
-  // True when nothing of any job is left on any node, but for ranks that nothing can kill.
+  // True when nothing of any job is left on any node.
   bool Quiet() const { return Leftovers().empty(); }
   // What is left, in words.
   std::string Leftovers() const;

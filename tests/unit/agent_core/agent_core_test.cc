@@ -261,6 +261,20 @@ TEST_F(AgentCoreTest, RemovesAttemptsThatTheJournalDoesNotKnow) {
   EXPECT_THAT(TakeEventWords(), IsEmpty());
 }
 
+TEST_F(AgentCoreTest, KeepsWhatItDoesNotKnowWhileThatCannotBeKilled) {
+  on_disk_ = {kJob1};
+  StartAgent();
+  launcher_->Take();
+  Launcher::SweepResult still_there;
+  still_there.unkillable = {"pid 7"};
+  Swept(kJob1, still_there);
+  EXPECT_THAT(launcher_->Take(), IsEmpty());
+  queue_.RunFor(seconds(11));
+  EXPECT_THAT(launcher_->Take(), ElementsAre("sweep j1/1"));
+  Swept(kJob1);
+  EXPECT_THAT(launcher_->Take(), ElementsAre("release j1/1"));
+}
+
 TEST_F(AgentCoreTest, BeginsAnewAfterAReboot) {
   StartAgent();
   Connect({}, 0, 5);
@@ -287,6 +301,72 @@ TEST_F(AgentCoreTest, NamesRanksWhoseRecordsAreMissing) {
   TellStopped(kJob1, 7);
   EXPECT_EQ(observer_.errors.size(), 1u);
   EXPECT_THAT(TakeEventWords(), ElementsAre("4 exited 0 0", "5 lost 1", "6 stopped"));
+}
+
+TEST_F(AgentCoreTest, TellsOnceMoreWhenWhatCouldNotBeKilledIsGone) {
+  StartAgent();
+  Connect();
+  RunBoth(kJob1);
+  TellExited(kJob1, 5, 1, 0);
+  TakeEvents();
+  internal::ShimRecord record = Record(6);
+  record.mutable_stopped()->add_unkillable("rank 0: pid 7");
+  Tell(kJob1, record);
+  EXPECT_THAT(TakeEventWords(), ElementsAre("5 lost 0", "6 stopped"));
+  EXPECT_THAT(launcher_->Take(), ElementsAre("quit j1/1"));
+  // The shim stays until the process is gone, over a restart of the agent too.
+  StartAgent();
+  Connect({Assignment(kJob1, 3, v1::Assignment::STOPPED)}, 6);
+  launcher_->Take();
+  Die(kJob1, "exited");
+  EXPECT_THAT(launcher_->Take(), ElementsAre("sweep j1/1"));
+  Launcher::SweepResult still_there;
+  still_there.unkillable = {"pid 7"};
+  Swept(kJob1, still_there);
+  EXPECT_THAT(TakeEventWords(), IsEmpty());
+  queue_.RunFor(seconds(11));
+  EXPECT_THAT(launcher_->Take(), ElementsAre("sweep j1/1"));
+  // Nobody answered heartbeats meanwhile.
+  Connect({Assignment(kJob1, 3, v1::Assignment::STOPPED)}, 6);
+  Swept(kJob1);
+  EXPECT_THAT(TakeEventWords(), ElementsAre("7 stopped"));
+  queue_.RunFor(seconds(30));
+  EXPECT_THAT(launcher_->Take(), IsEmpty());
+}
+
+TEST_F(AgentCoreTest, ForgetsNothingThatCouldNotBeKilledWhileItIsThere) {
+  StartAgent();
+  Connect();
+  RunBoth(kJob1);
+  internal::ShimRecord record = Record(5);
+  record.mutable_stopped()->add_unkillable("rank 0: pid 7");
+  Tell(kJob1, record);
+  launcher_->Take();
+  Assign(Assignment(kJob1, 3, v1::Assignment::RELEASED));
+  EXPECT_THAT(launcher_->Take(), IsEmpty()) << "its leases and its files are still in use";
+  Die(kJob1, "exited");
+  Swept(kJob1);
+  EXPECT_THAT(launcher_->Take(), ElementsAre("sweep j1/1", "release j1/1"));
+  EXPECT_TRUE(core_->state().attempts.empty());
+}
+
+TEST_F(AgentCoreTest, SweepsAgainWhatADeadShimLeftUnkillable) {
+  StartAgent();
+  Connect();
+  RunBoth(kJob1);
+  TakeEvents();
+  Die(kJob1, "the supervisor died");
+  Launcher::SweepResult still_there;
+  still_there.unkillable = {"pid 7"};
+  Swept(kJob1, still_there);
+  EXPECT_EQ(TakeEvents().back().attempt_stopped().unkillable_size(), 1);
+  EXPECT_THAT(launcher_->Take(), ElementsAre("sweep j1/1"));
+  queue_.RunFor(seconds(11));
+  EXPECT_THAT(launcher_->Take(), ElementsAre("sweep j1/1"));
+  Swept(kJob1);
+  EXPECT_EQ(core_->state().events.back().attempt_stopped().unkillable_size(), 0);
+  queue_.RunFor(seconds(30));
+  EXPECT_THAT(launcher_->Take(), IsEmpty());
 }
 
 TEST_F(AgentCoreTest, PassesTheTestHookOn) {

@@ -43,6 +43,7 @@ TEST(Reconcile, MapsEveryPairOfDesiredAndActual) {
   const auto running = [](AttemptView& v) { v.prepared = v.run_told = true; };
   const auto stopped = [](AttemptView& v) { v.stopped = true; };
   const auto quit = [](AttemptView& v) { v.stopped = v.quit_told = true; };
+  const auto remains = [](AttemptView& v) { v.stopped = v.remains = true; };
   const auto stopping = [](AttemptView& v) { v.stop_told = milliseconds(1000); };
   const auto slow_stop = [](AttemptView& v) { v.stop_told = milliseconds(2000); };
   const auto fast_stop = [](AttemptView& v) { v.stop_told = milliseconds(0); };
@@ -72,6 +73,10 @@ TEST(Reconcile, MapsEveryPairOfDesiredAndActual) {
       {"released", with(View(Assignment::RELEASED, ShimState::kFollowed), stopped), Kind::kForget},
       {"released and gone", with(View(Assignment::RELEASED, ShimState::kGone), stopped),
        Kind::kForget},
+      {"released while something is left",
+       with(View(Assignment::RELEASED, ShimState::kFollowed), remains), Kind::kQuit},
+      {"released while something is left of a dead shim",
+       with(View(Assignment::RELEASED, ShimState::kGone), remains), std::nullopt},
       {"released while swept", with(View(Assignment::RELEASED, ShimState::kSweeping), stopped),
        std::nullopt},
   };
