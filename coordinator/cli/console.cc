@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kQueueBytes = size_t{4} << 20;
 // Text is collected up to this size while more is already there.
 constexpr size_t kWriteBytes = size_t{256} << 10;
-// How often progress bars are shown when nothing else comes.
+// See Options::progress_interval.
 constexpr std::chrono::milliseconds kTerminalProgress(1'000);
 constexpr std::chrono::milliseconds kFileProgress(10'000);
 
@@ -83,14 +83,13 @@ void Console::Close(const absl::Status& status) {
 // Takes all pieces that wait. Without any it waits for some, or until progress bars are due; false
 // when nothing more comes.
 bool Console::Pop(std::vector<v1::ReadLogsResponse>* pieces) {
-  const auto pause = output_.is_terminal() ? kTerminalProgress : kFileProgress;
   MutexLock lock(mutex_);
   const auto ready = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return !queue_.empty() || closed_ || stop_;
   };
   // Progress bars are rare: without an unfinished line nothing has to be looked at again.
   if (view_->holds_text()) {
-    changed_.wait_for(mutex_, pause, ready);
+    changed_.wait_until(mutex_, next_progress_, ready);
   } else {
     changed_.wait(mutex_, ready);
   }
@@ -110,10 +109,10 @@ bool Console::Pop(std::vector<v1::ReadLogsResponse>* pieces) {
 void Console::RunWriter() {
   std::string text;
   std::vector<v1::ReadLogsResponse> pieces;
+  const auto pause = options_.progress_interval.value_or(output_.is_terminal() ? kTerminalProgress
+                                                                               : kFileProgress);
+  next_progress_ = std::chrono::steady_clock::now() + pause;
   while (Pop(&pieces)) {
-    if (pieces.empty()) {
-      view_->TakeProgress(&text);
-    }
     for (const v1::ReadLogsResponse& piece : pieces) {
       view_->Take(piece, &text);
       if (text.size() >= kWriteBytes) {
@@ -122,6 +121,11 @@ void Console::RunWriter() {
       }
     }
     pieces.clear();
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= next_progress_) {
+      view_->TakeProgress(&text);
+      next_progress_ = now + pause;
+    }
     WriteAll(text);
     text.clear();
   }

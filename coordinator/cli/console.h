@@ -32,6 +32,9 @@ class Console {
     LineView::Options view;
     // Without progress for this long after `EndOfJob`, the rest is counted instead of shown.
     std::chrono::milliseconds patience{10'000};
+    // How often the state of a progress bar is shown while it goes on. Unset: every second on a
+    // terminal, else every 10 seconds.
+    std::optional<std::chrono::milliseconds> progress_interval;
   };
   // What became of the output.
   struct Result {
@@ -87,6 +90,7 @@ class Console {
   // Of the writer.
   std::unique_ptr<LineView> view_;
   std::optional<std::chrono::steady_clock::time_point> stalled_since_;
+  std::chrono::steady_clock::time_point next_progress_;
   bool discard_ = false;
 
   mutable Mutex mutex_;

@@ -61,6 +61,21 @@ TEST(Console, ShowsALineWhileTheStreamIsIdle) {
   EXPECT_EQ(pipe.ReadBytes(13), "[0@h] step 1\n");
 }
 
+TEST(Console, ShowsProgressBarsWhileOthersWrite) {
+  Pipe pipe;
+  ScriptedSource source;
+  ScriptedSource::Call call = Flood(100'000, 100);
+  call.pieces.insert(call.pieces.begin(), Piece(1, 0, OutFrame("10%\r20%\r")));
+  source.AddCall(std::move(call));
+  Console::Options options = OptionsFor(pipe);
+  options.progress_interval = std::chrono::milliseconds(0);
+  Console console(source, std::move(options), {});
+  const std::string bar = "[1@h] 20%\n";
+  const std::string shown = pipe.ReadBytes(bar.size() + 100'000 * (100 + 6));
+  // The other rank writes more than the console can hold: it never pauses.
+  EXPECT_LT(shown.find(bar), shown.size() - bar.size());
+}
+
 TEST(Console, WaitsForASlowReaderWhileTheJobRuns) {
   Pipe pipe;
   ScriptedSource source;
