@@ -58,9 +58,10 @@ struct CoordinatorOptions {
   Duration prepare_failure_window = std::chrono::seconds(2);
   // A node that has not confirmed a stop this long after the grace ran out is given up as lost.
   Duration stop_confirmation_limit = std::chrono::seconds(60);
-  // Jobs that ended and are released on all nodes are forgotten, the oldest first, beyond this
-  // many.
+  // Jobs that ended are forgotten, the oldest first, when there are more than this many, or when
+  // they have more ranks than this together. The newest one is always kept.
   size_t max_ended_jobs = 1000;
+  size_t max_ended_ranks = 500'000;
   // Receives what an operator should know, one line of key=value pairs each. May be empty.
   std::function<void(NoteLevel, std::string_view)> note;
 };

@@ -283,12 +283,14 @@ void CoordinatorCore::Impl::PublishJob(JobEntry& entry) {
 }
 
 void CoordinatorCore::Impl::ForgetOldJobs() {
-  if (jobs_.ended().size() <= options_.max_ended_jobs) return;
-  size_t surplus = jobs_.ended().size() - options_.max_ended_jobs;
+  size_t jobs = jobs_.ended().size();
+  size_t ranks = jobs_.ended_ranks();
   std::vector<JobEntry*> old;
   for (const auto& [sequence, entry] : jobs_.ended()) {
-    if (surplus == 0) break;
-    --surplus;
+    const bool too_much = jobs > options_.max_ended_jobs || ranks > options_.max_ended_ranks;
+    if (!too_much || jobs <= 1) break;
+    --jobs;
+    ranks -= JobIndex::RanksOf(*entry);
     // Somebody is still looking, or it has just changed: another time.
     if (entry->watchers == 0 && !entry->touched) old.push_back(entry);
   }

@@ -17,7 +17,7 @@ JobEntry& JobIndex::Add(JobId id) {
 void JobIndex::Remove(JobEntry& entry) {
   SetWake(entry, std::nullopt);
   waiting_.erase(&entry);
-  ended_.erase(entry.sequence);
+  if (ended_.erase(entry.sequence) > 0) ended_ranks_ -= RanksOf(entry);
   by_sequence_.erase(entry.sequence);
   const auto request = by_request_.find(entry.record.request_id);
   if (request != by_request_.end() && request->second == &entry) by_request_.erase(request);
@@ -46,7 +46,9 @@ void JobIndex::Update(JobEntry& entry) {
   } else {
     waiting_.erase(&entry);
   }
-  if (record.terminal()) ended_[entry.sequence] = &entry;
+  if (record.terminal() && ended_.try_emplace(entry.sequence, &entry).second) {
+    ended_ranks_ += RanksOf(entry);
+  }
   while (entry.committed.size() < record.attempts.size()) {
     const AttemptRecord& attempt = record.attempts[entry.committed.size()];
     entry.committed.emplace_back(attempt.ranks.size(), 0);
@@ -57,6 +59,12 @@ void JobIndex::Update(JobEntry& entry) {
       on_node_[attempt.nodes[i].node].push_back({&entry, attempt.number, i});
     }
   }
+}
+
+size_t JobIndex::RanksOf(const JobEntry& entry) {
+  size_t ranks = 0;
+  for (const AttemptRecord& attempt : entry.record.attempts) ranks += attempt.ranks.size();
+  return ranks;
 }
 
 JobEntry* JobIndex::FindByRequest(const std::string& request_id) {

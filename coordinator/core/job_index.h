@@ -92,6 +92,10 @@ class JobIndex {
   const std::map<uint64_t, JobEntry*>& by_sequence() const { return by_sequence_; }
   // Jobs that ended, by order of submission.
   const std::map<uint64_t, JobEntry*>& ended() const { return ended_; }
+  // Ranks of all attempts of those.
+  size_t ended_ranks() const { return ended_ranks_; }
+  // Ranks of all attempts of a job.
+  static size_t RanksOf(const JobEntry& entry);
 
   // When the policy wants to be asked about a job again.
   void SetWake(JobEntry& entry, std::optional<TimePoint> wake);
@@ -107,6 +111,7 @@ class JobIndex {
   absl::flat_hash_map<NodeId, std::vector<AttemptNodeRef>> on_node_;
   std::map<uint64_t, JobEntry*> by_sequence_;
   std::map<uint64_t, JobEntry*> ended_;
+  size_t ended_ranks_ = 0;
   std::set<JobEntry*> waiting_;
   std::set<std::pair<TimePoint, uint64_t>> wakes_;
 };

@@ -255,5 +255,20 @@ TEST(Retention, ForgetsTheOldestEndedJobs) {
   EXPECT_EQ(again->jobs_size(), 4);
 }
 
+TEST(Retention, CountsRanksToo) {
+  CoordinatorOptions options;
+  options.max_ended_ranks = 5;
+  World world(options);
+  std::vector<JobId> forgotten;
+  world.core().SetForgetListener([&](const JobId& job) { forgotten.push_back(job); });
+  std::vector<JobId> jobs;
+  for (int i = 0; i < 4; ++i) {
+    jobs.push_back(world.SubmitAndStart(world.Spec({"node-1"})));
+    world.FinishAll();
+  }
+  world.Submit(world.Spec({"nosuch"}));
+  EXPECT_EQ(forgotten, (std::vector<JobId>{jobs[0], jobs[1]}));
+}
+
 }  // namespace
 }  // namespace muster::testing
