@@ -65,7 +65,9 @@ bool NodeTable::Heard(NodeEntry& node, TimePoint now, WallTime wall_now) {
   return node.session != SessionHandle::kNone && SetState(node, v1::Node::ALIVE);
 }
 
-Duration NodeTable::tick_interval() const { return terms().lease_ttl / 10; }
+Duration NodeTable::tick_interval() const {
+  return std::max<Duration>(terms().lease_ttl / 10, std::chrono::milliseconds(10));
+}
 
 std::vector<NodeId> NodeTable::Expire(TimePoint now) {
   const LeaseTerms current = terms();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "coordinator/core/node_table.h"
 #include "tests/unit/coordinator_core/world.h"
 
 namespace muster::testing {
@@ -388,6 +389,11 @@ TEST(Lease, GrowsWithTheCluster) {
   EXPECT_EQ(ScaleLease(base, 1000, 500).heartbeat_interval, base.heartbeat_interval);
   EXPECT_EQ(ScaleLease(base, 4000, 500).heartbeat_interval, seconds(8));
   EXPECT_EQ(ScaleLease(base, 4000, 500).lease_ttl, seconds(40));
+}
+
+TEST(Lease, AVeryShortOneDoesNotMakeTheCoordinatorSpin) {
+  EXPECT_EQ(NodeTable({.lease_ttl = seconds(5)}, 100).tick_interval(), milliseconds(500));
+  EXPECT_EQ(NodeTable({.lease_ttl = milliseconds(1)}, 100).tick_interval(), milliseconds(10));
 }
 
 TEST(Lease, AStallOfTheCoordinatorItselfLosesNobody) {
