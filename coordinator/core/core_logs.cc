@@ -7,8 +7,12 @@ namespace muster {
 
 bool CoordinatorCore::Impl::NodeLogsStored(const JobEntry& entry, const AttemptRecord& attempt,
                                            uint32_t node_index) const {
+  const NodeProgress& progress = attempt.nodes[node_index];
+  const NodeEntry* node = nodes_.Find(progress.node);
+  // What a journal kept is gone with it: more will never come.
+  if (node != nullptr && node->record.journal_id() != progress.journal_id) return true;
   const std::vector<uint64_t>& committed = entry.committed[attempt.number - 1];
-  for (uint32_t rank : attempt.nodes[node_index].ranks) {
+  for (uint32_t rank : progress.ranks) {
     // A rank whose node is gone and whose log was not closed has none.
     if (attempt.ranks[rank].log_closed && committed[rank] < attempt.ranks[rank].log_size) {
       return false;

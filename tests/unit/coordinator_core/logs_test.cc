@@ -72,6 +72,24 @@ TEST(Logs, AnUnreleasedAttemptIsNotForgottenByASnapshot) {
   EXPECT_EQ(world.Job(job).state(), v1::Job::RUNNING);
 }
 
+TEST(Logs, OutputThatIsGoneWithItsJournalKeepsNoAttempt) {
+  World world;
+  const JobId job = world.SubmitAndStart(world.Spec({"node-1", "node-2"}, 1));
+  world.LogClosed(0, 100);
+  FakeAgent& agent = world.Agent("node-1");
+  world.Disconnect("node-1");
+  agent.hello.set_journal_id("another");
+  agent.journal.clear();
+  agent.acked_seq = 0;
+  agent.assignments.clear();
+  world.Connect("node-1");
+  ASSERT_EQ(agent.Desired(job), Assignment::STOPPED);
+  world.Stopped("node-1");
+  world.Stopped("node-2");
+  EXPECT_EQ(world.Job(job).state(), v1::Job::FAILED);
+  EXPECT_EQ(agent.Find(job), nullptr) << "released";
+}
+
 TEST(Logs, KnowsHowMuchThereWillBe) {
   World world;
   const JobId job = world.SubmitAndStart(world.Spec({"node-1", "node-2"}, 1));
