@@ -31,8 +31,14 @@ absl::Status NoSuchJob(const std::string& id) {
 
 }  // namespace
 
-v1::Job CoordinatorCore::Impl::View(const JobEntry& entry) const {
+absl::StatusOr<v1::Job> CoordinatorCore::Impl::View(const JobEntry& entry) const {
+  if (!entry.stored()) return CannotStore();
   return ViewJob(entry, nodes_, JobViewScope{});
+}
+
+absl::Status CoordinatorCore::Impl::CannotStore() const {
+  return Annotate(absl::UnavailableError(store_failure_.message()),
+                  "the coordinator cannot store jobs at present");
 }
 
 void CoordinatorCore::Impl::SubmitJob(v1::SubmitJobRequest request, Caller caller,
@@ -41,8 +47,7 @@ void CoordinatorCore::Impl::SubmitJob(v1::SubmitJobRequest request, Caller calle
     Post([reply = std::move(reply), status = std::move(status)] { reply(status); });
   };
   if (store_failures_ > 0) {
-    return refuse(std::move(done), Annotate(absl::UnavailableError(store_failure_.message()),
-                                            "the coordinator cannot store jobs at present"));
+    return refuse(std::move(done), CannotStore());
   }
   if (request.request_id().size() > kMaxRequestIdBytes) {
     return refuse(std::move(done), absl::InvalidArgumentError(fmt::format(
@@ -72,8 +77,7 @@ void CoordinatorCore::Impl::SubmitJob(v1::SubmitJobRequest request, Caller calle
     afterwards_.push_back({[this, id = entry->id, done = std::move(done)] {
                              const JobEntry* job = jobs_.Find(id);
                              if (job != nullptr) return done(View(*job));
-                             done(Annotate(absl::UnavailableError(store_failure_.message()),
-                                           "the coordinator cannot store jobs at present"));
+                             done(CannotStore());
                            },
                            true});
   });
@@ -135,6 +139,7 @@ void CoordinatorCore::Impl::ListJobs(v1::ListJobsRequest request,
     v1::ListJobsResponse response;
     uint64_t last = 0;
     for (; it != jobs_.by_sequence().rend() && response.jobs_size() < size; ++it) {
+      if (!it->second->stored()) return done(CannotStore());
       *response.add_jobs() = ViewJob(*it->second, nodes_, {.nodes = true, .ranks = false});
       last = it->first;
     }

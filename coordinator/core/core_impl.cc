@@ -62,7 +62,7 @@ absl::Status CoordinatorCore::Impl::Start() {
                       "version)",
                       stored.index, stored.job.value()));
     }
-    ++entry->events;
+    entry->stored_events = ++entry->events;
     entry->record = Apply(std::move(entry->record), stored.event);
     jobs_.Update(*entry);
   }
@@ -256,6 +256,7 @@ void CoordinatorCore::Impl::Publish() {
   for (JobEntry* entry : touched) {
     entry->touched = false;
     entry->in_flight = false;
+    entry->stored_events = entry->events;
   }
   // Before answers: what nodes are to do must not wait for them.
   for (JobEntry* entry : touched) PublishAssignments(*entry);

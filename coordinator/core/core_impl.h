@@ -133,7 +133,9 @@ class CoordinatorCore::Impl {
   void Tick();
 
   // --- Clients, core_clients.cc ---
-  v1::Job View(const JobEntry& entry) const;
+  // A job as clients see it; UNAVAILABLE while it shows something that cannot be stored.
+  absl::StatusOr<v1::Job> View(const JobEntry& entry) const;
+  absl::Status CannotStore() const;
 
   // --- Logs, core_logs.cc ---
   bool NodeLogsStored(const JobEntry& entry, const AttemptRecord& attempt,

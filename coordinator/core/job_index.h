@@ -28,8 +28,9 @@ struct JobEntry {
   uint64_t sequence = 0;
   JobRecord record;
   JobTimes times;
-  // Events stored or about to be.
+  // Events stored or about to be, and those that are stored.
   uint64_t events = 0;
+  uint64_t stored_events = 0;
 
   // While it waits: what for, and who serves which host (per host of the spec, empty: nobody).
   std::string waiting_reason;
@@ -54,6 +55,9 @@ struct JobEntry {
   bool touched = false;
   std::optional<TimePoint> wake;
   uint32_t watchers = 0;
+
+  // False while the record shows something that a crash would take back.
+  bool stored() const { return stored_events == events; }
 };
 
 // One node of one attempt.

@@ -90,7 +90,7 @@ void World::Refresh(ClientJob& job) {
   request.set_job_id(job.id.value());
   coordinator_->core().GetJob(request, [this, &job](absl::StatusOr<v1::Job> answer) {
     if (!answer.ok()) {
-      // A job that was accepted is never lost.
+      // What cannot be stored is not told; but a job that was accepted is never lost.
       if (answer.status().code() == absl::StatusCode::kNotFound) {
         truth_.Violation(fmt::format("job {} is gone", job.id.value()));
       }

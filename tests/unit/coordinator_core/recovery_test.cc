@@ -194,7 +194,6 @@ TEST(StoreFailure, RefusesNewJobsAndGoesOnWhenItWorksAgain) {
   const auto refused = world.TrySubmit(world.Spec({"node-1"}));
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("disk full"));
-  EXPECT_EQ(world.Job(job).job_id(), job.value()) << "looking is still possible";
   world.disk().failure = absl::OkStatus();
   world.Run(seconds(10));
   EXPECT_EQ(world.Agent("node-2").Desired(job), Assignment::STOPPED);
@@ -203,6 +202,36 @@ TEST(StoreFailure, RefusesNewJobsAndGoesOnWhenItWorksAgain) {
   EXPECT_EQ(world.Job(job).exit_code(), 7);
   EXPECT_THAT(world.notes(), Contains(HasSubstr("store failed")));
   EXPECT_THAT(world.notes(), Contains(HasSubstr("store works again")));
+}
+
+TEST(StoreFailure, NobodyIsToldWhatIsNotStored) {
+  World world;
+  const auto get = [&](const JobId& job) {
+    v1::GetJobRequest request;
+    request.set_job_id(job.value());
+    return world.Await<v1::Job>([&](auto done) { world.core().GetJob(request, std::move(done)); });
+  };
+  const auto list = [&] {
+    return world.Await<v1::ListJobsResponse>(
+        [&](auto done) { world.core().ListJobs({}, std::move(done)); });
+  };
+  const JobId unchanged = world.SubmitAndStart(world.Spec({"node-1"}));
+  const v1::JobSpec spec = world.Spec({"nosuch"});
+  const JobId job = world.Submit(spec, "request-1");
+  world.disk().failure = absl::ResourceExhaustedError("disk full");
+  v1::CancelJobRequest cancel;
+  cancel.set_job_id(job.value());
+  world.core().CancelJob(cancel, [](absl::StatusOr<v1::Job>) {});
+  const auto repeated = world.TrySubmit(spec, "request-1");
+  EXPECT_EQ(repeated.status().code(), absl::StatusCode::kUnavailable);
+  const auto looked = get(job);
+  EXPECT_EQ(looked.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(looked.status().message()), HasSubstr("disk full"));
+  EXPECT_EQ(list().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(get(unchanged)->state(), v1::Job::RUNNING) << "looking is still possible";
+  world.Restart();
+  EXPECT_EQ(world.Job(job).state(), v1::Job::PENDING);
+  EXPECT_EQ(list()->jobs_size(), 2);
 }
 
 TEST(StoreFailure, AJobInTheFailedBatchIsRefusedAndLeavesNothing) {
