@@ -131,6 +131,8 @@ void LogUpload::HandleChunk() {
   bool read_on = false;
   {
     MutexLock lock(mutex_);
+    // Bytes that come behind the sizes that the newer upload was told would be too many for it.
+    if (broken_) return;
     if (!allowed_.contains(id)) {
       refused = absl::FailedPreconditionError(
           fmt::format("{}: this node has no such file to upload", Describe(id)));
@@ -141,7 +143,12 @@ void LogUpload::HandleChunk() {
     } else {
       queued_bytes_ += bytes;
       paused_ = queued_bytes_ >= kMaxQueuedBytes;
-      read_on = !paused_ && !broken_;
+      read_on = !paused_;
+      // Under the lock: nothing is appended once Fail returned.
+      services().logs.Append(id, chunk.offset(), std::move(*chunk.mutable_data()),
+                             [self = shared_from_this(), this, id, bytes](auto committed) {
+                               OnStored(id, bytes, std::move(committed));
+                             });
     }
     if (!refused.ok()) broken_ = true;
   }
@@ -149,10 +156,6 @@ void LogUpload::HandleChunk() {
     OnLoop([this, refused] { Fail(refused); });
     return;
   }
-  services().logs.Append(id, chunk.offset(), std::move(*chunk.mutable_data()),
-                         [self = shared_from_this(), this, id, bytes](auto committed) {
-                           OnStored(id, bytes, std::move(committed));
-                         });
   if (read_on) Read();
 }
 

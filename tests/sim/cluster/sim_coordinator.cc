@@ -150,6 +150,10 @@ void SimCoordinator::OnUpload(Upload& upload, const v1::UploadLogsRequest& reque
       return Refuse(upload, "not the newest session");
     }
     upload.greeted = true;
+    for (const auto& other : uploads_) {
+      if (other.get() == &upload || other->node != upload.node || other->closed) continue;
+      if (other->greeted) Refuse(*other, "a newer log connection replaced this one");
+    }
     for (const v1::LogFile& file : request.hello().files()) OpenFile(upload, file);
   } else if (!upload.greeted) {
     Refuse(upload, "no hello");
