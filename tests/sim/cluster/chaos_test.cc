@@ -19,7 +19,7 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
 TEST(ClusterSimulation, KeepsItsInvariantsUnderEverySeed) {
   const uint64_t only = FromEnvironment("MUSTER_SIM_SEED", 0);
   const uint64_t first = only != 0 ? only : FromEnvironment("MUSTER_SIM_FIRST", 1);
-  const uint64_t count = only != 0 ? 1 : FromEnvironment("MUSTER_SIM_SEEDS", 200);
+  const uint64_t count = only != 0 ? 1 : FromEnvironment("MUSTER_SIM_SEEDS", 1000);
   ChaosResult sum;
   int failures = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {

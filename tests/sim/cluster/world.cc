@@ -241,9 +241,14 @@ void World::OnStored(const StoreBatch& batch) {
   for (const StoredEvent& event : batch.events) {
     if (!event.event.has_reported()) continue;
     const internal::AgentReported& report = event.event.reported();
-    // What one node journalled is stored at most once. The time tells journals apart.
-    const std::string key = fmt::format("{} {} {}", event.job.value(), report.node_index(),
-                                        report.event().SerializeAsString());
+    // What one node journalled is stored at most once. A new journal may tell anew what a shim
+    // recorded for the one before; hosts of jobs are the nodes in their order.
+    const NodeId& node = nodes_[report.node_index()]->id;
+    const auto stored = coordinator_disk_.nodes.find(node.value());
+    const std::string key =
+        fmt::format("{} {} {} {}", event.job.value(), node.value(),
+                    stored == coordinator_disk_.nodes.end() ? "" : stored->second.journal_id(),
+                    report.event().SerializeAsString());
     if (++stored_reports_[key] > 1) {
       truth_.Violation(fmt::format("an event was stored twice: job {} {}", event.job.value(),
                                    report.event().ShortDebugString()));
