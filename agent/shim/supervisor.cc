@@ -80,6 +80,11 @@ int Supervisor::Run() {
 // lock, record file and socket there is nobody else to tell.
 int Supervisor::Begin() {
   if (const int status = TakeLock(); status != kExitDone) return status;
+  if (const std::string& group = bootstrap_.cgroup_directory(); !group.empty()) {
+    // Agents remove groups that nobody has locked. Where it fails ranks run in the shim's group.
+    cgroup_lock_.Reset(::open(group.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (cgroup_lock_) (void)::flock(cgroup_lock_.get(), LOCK_SH | LOCK_NB);
+  }
   const std::string& directory = bootstrap_.attempt_directory();
   sigset_t mask;
   sigemptyset(&mask);

@@ -90,6 +90,8 @@ class Supervisor {
   RecordJournal journal_;
   AgentLink link_;
   UniqueFd lock_;
+  // Shared: the control group of the attempt is in use.
+  UniqueFd cgroup_lock_;
   UniqueFd signals_;
   std::optional<LeaseSet> leases_;
   std::vector<std::unique_ptr<RankProcess>> ranks_;

@@ -5,6 +5,7 @@
 #include <linux/magic.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -25,6 +26,11 @@ namespace muster {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr char kNamePrefix[] = "muster-";
+constexpr std::chrono::minutes kStaleAge{1};
+// How often a group is made again that somebody removes at this very moment.
+constexpr int kMakeAttempts = 3;
 
 struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
@@ -87,6 +93,26 @@ bool IsPopulated(const std::string& events) {
   return events.find("populated 1") != std::string::npos;
 }
 
+bool IsOld(const std::string& directory) {
+  struct stat info = {};
+  if (::lstat(directory.c_str(), &info) != 0) return false;
+  const auto made = std::chrono::system_clock::from_time_t(info.st_mtime);
+  return std::chrono::system_clock::now() - made >= kStaleAge;
+}
+
+// Locks the directory without waiting; an empty descriptor, and errno, when that fails or when the
+// directory is not there any more once it is locked.
+UniqueFd LockGroup(const std::string& directory, int operation) {
+  UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd || ::flock(fd.get(), operation | LOCK_NB) != 0) return {};
+  struct stat locked = {};
+  struct stat named = {};
+  if (::fstat(fd.get(), &locked) != 0 || ::stat(directory.c_str(), &named) != 0) return {};
+  if (locked.st_ino == named.st_ino && locked.st_dev == named.st_dev) return fd;
+  errno = ENOENT;
+  return {};
+}
+
 }  // namespace
 
 std::string ParseUnifiedCgroup(std::string_view proc_self_cgroup) {
@@ -114,21 +140,28 @@ std::string FindWritableCgroup() {
 }
 
 std::string CgroupName(const AttemptId& attempt, const NodeId& node) {
-  return fmt::format("muster-{}-{}-{}", attempt.job.value(), attempt.attempt,
+  return fmt::format("{}{}-{}-{}", kNamePrefix, attempt.job.value(), attempt.attempt,
                      EscapeFileName(node.value()));
 }
 
-absl::StatusOr<std::string> MakeCgroup(const std::string& parent, const std::string& name) {
-  std::string directory = fmt::format("{}/{}", parent, name);
-  if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST)
-    return ErrnoStatus(errno, directory);
-  if (::access((directory + "/cgroup.kill").c_str(), W_OK) != 0) {
-    const absl::Status status = ErrnoStatus(errno, directory + "/cgroup.kill");
+absl::StatusOr<HeldCgroup> MakeCgroup(const std::string& parent, const std::string& name) {
+  HeldCgroup group = {.directory = fmt::format("{}/{}", parent, name), .lock = {}};
+  for (int attempt = 1; !group.lock; ++attempt) {
+    if (::mkdir(group.directory.c_str(), 0755) != 0 && errno != EEXIST) {
+      return ErrnoStatus(errno, group.directory);
+    }
+    group.lock = LockGroup(group.directory, LOCK_SH);
+    if (!group.lock && attempt == kMakeAttempts) return ErrnoStatus(errno, group.directory);
+  }
+  // A group of an earlier start counts as new.
+  (void)::futimens(group.lock.get(), nullptr);
+  if (::access((group.directory + "/cgroup.kill").c_str(), W_OK) != 0) {
+    const absl::Status status = ErrnoStatus(errno, group.directory + "/cgroup.kill");
     // Best effort: an empty group without use does no harm.
-    (void)::rmdir(directory.c_str());
+    (void)::rmdir(group.directory.c_str());
     return status;
   }
-  return directory;
+  return group;
 }
 
 absl::Status RemoveCgroup(const std::string& directory) {
@@ -141,6 +174,29 @@ absl::Status RemoveCgroup(const std::string& directory) {
     }
   }
   return status;
+}
+
+std::vector<std::string> ListCgroups(const std::string& parent) {
+  std::vector<std::string> groups;
+  const std::unique_ptr<DIR, CloseDirectory> open(::opendir(parent.c_str()));
+  if (!open) return groups;
+  while (const dirent* entry = ::readdir(open.get())) {
+    const std::string_view name = entry->d_name;
+    if (entry->d_type == DT_DIR && name.starts_with(kNamePrefix)) {
+      groups.push_back(fmt::format("{}/{}", parent, name));
+    }
+  }
+  return groups;
+}
+
+void RemoveStaleCgroup(const std::string& directory) {
+  // The age first: the lock must not be in the way of a shim that starts.
+  if (!IsOld(directory)) return;
+  const UniqueFd lock = LockGroup(directory, LOCK_EX);
+  if (!lock || !IsOld(directory)) return;
+  if (IsPopulated(ReadText(directory + "/cgroup.events"))) return;
+  // One in which something began to run meanwhile stays.
+  (void)RemoveCgroup(directory);
 }
 
 CgroupKill KillCgroup(const std::string& directory, std::chrono::milliseconds limit) {

@@ -1,5 +1,7 @@
 // Control groups (version 2) for attempts: a group per attempt lets everything that its ranks ever
 // started be killed at once, however it detached itself. No controller is ever enabled.
+// Who uses a group holds a shared lock (flock) on its directory, the agent until the shim has its
+// own, so that groups that were left behind are told from those that wait for ranks.
 // Thread-safe: no state. Only `KillCgroup` blocks, for a bounded time.
 #pragma once
 
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/io/unique_fd.h"
 
 namespace muster {
 
@@ -26,11 +29,24 @@ std::string FindWritableCgroup();
 // Name of an attempt's group below the agent's own. `node` may hold any bytes.
 std::string CgroupName(const AttemptId& attempt, const NodeId& node);
 
-// Makes the directory `parent`/`name`. One that exists, empty, is taken as it is.
-absl::StatusOr<std::string> MakeCgroup(const std::string& parent, const std::string& name);
+struct HeldCgroup {
+  std::string directory;
+  // The lock; the group is in use as long as it is open.
+  UniqueFd lock;
+};
+// Makes the directory `parent`/`name` and locks it. One that exists, empty, is taken as it is.
+absl::StatusOr<HeldCgroup> MakeCgroup(const std::string& parent, const std::string& name);
 
 // Deletes the group and the groups below it. OK when there is none. Fails with what keeps it busy.
 absl::Status RemoveCgroup(const std::string& directory);
+
+// Directories of all groups of attempts below `parent`.
+std::vector<std::string> ListCgroups(const std::string& parent);
+
+// Deletes the group of an attempt if nothing runs in it, nobody has locked it, and it is older than
+// a minute (a shim may be about to lock it): what was left behind when agent and shim were killed
+// together.
+void RemoveStaleCgroup(const std::string& directory);
 
 struct CgroupKill {
   // Processes that were in the group, or in one below it.

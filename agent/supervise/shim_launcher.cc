@@ -83,9 +83,17 @@ absl::StatusOr<std::unique_ptr<ShimLauncher>> ShimLauncher::Create(EventLoop& lo
 }
 
 ShimLauncher::ShimLauncher(EventLoop& loop, ShimLauncherOptions options, UniqueFd root)
-    : loop_(loop), options_(std::move(options)), root_(std::move(root)), reaper_(loop) {}
+    : loop_(loop), options_(std::move(options)), root_(std::move(root)), reaper_(loop) {
+  if (options_.cgroup_parent.empty()) return;
+  stale_timer_ = loop_.PostAfter(options_.stale_cgroups_delay, [this] {
+    for (std::string& group : ListCgroups(options_.cgroup_parent)) {
+      worker().Post([group = std::move(group)] { RemoveStaleCgroup(group); });
+    }
+  });
+}
 
 ShimLauncher::~ShimLauncher() {
+  loop_.Cancel(stale_timer_);
   // Posted tasks and timers can hold followers for longer than this, and beyond the life of the
   // loop.
   for (const std::weak_ptr<ShimFollower>& made : made_) {
@@ -143,7 +151,7 @@ absl::Status ShimLauncher::FillBootstrap(const AttemptId& id, const AttemptDirec
   bootstrap->set_attempt_directory(directory.path());
   bootstrap->clear_cgroup_directory();
   if (options_.cgroup_parent.empty()) return absl::OkStatus();
-  const absl::StatusOr<std::string> cgroup =
+  absl::StatusOr<HeldCgroup> cgroup =
       MakeCgroup(options_.cgroup_parent, CgroupName(id, options_.node_id));
   if (!cgroup.ok()) {
     // The marks in the environment do as well, only slower.
@@ -151,9 +159,10 @@ absl::Status ShimLauncher::FillBootstrap(const AttemptId& id, const AttemptDirec
                  id.attempt, MessageOf(cgroup.status()));
     return absl::OkStatus();
   }
-  bootstrap->set_cgroup_directory(*cgroup);
+  cgroup_locks_[id] = std::move(cgroup->lock);
+  bootstrap->set_cgroup_directory(cgroup->directory);
   // Before the start: an agent after this one must find the group.
-  return directory.WriteText(kCgroupFile, *cgroup);
+  return directory.WriteText(kCgroupFile, cgroup->directory);
 }
 
 void ShimLauncher::Launch(const AttemptId& id, internal::ShimBootstrap bootstrap) {
@@ -229,11 +238,14 @@ void ShimLauncher::Quit(const AttemptId& id) {
 }
 
 void ShimLauncher::OnShimRecord(ShimFollower& shim, const internal::ShimRecord& record) {
+  // By now it has its own.
+  cgroup_locks_.erase(shim.id());
   if (observer_ != nullptr) observer_->OnRecord(shim.id(), record);
   if (all_stopped_ && shim.finished()) shim.Quit();
 }
 
 void ShimLauncher::OnShimGone(ShimFollower& shim, const std::string& reason) {
+  cgroup_locks_.erase(shim.id());
   if (observer_ != nullptr) observer_->OnGone(shim.id(), reason);
   if (all_stopped_)
     loop_.Post([this, alive = std::weak_ptr<int>(alive_)] {
@@ -295,6 +307,7 @@ void ShimLauncher::SweepDead(const AttemptId& id, const Follower& shim, bool dea
 }
 
 void ShimLauncher::Release(const AttemptId& id) {
+  cgroup_locks_.erase(id);
   const Follower shim = FindOrOpen(id);
   if (!shim) return;
   followers_.erase(id);
@@ -327,6 +340,17 @@ void ShimLauncher::Delete(const AttemptId& id, std::string cgroup) {
   });
 }
 
+void ShimLauncher::RemoveCgroups() {
+  for (const auto& [id, shim] : followers_) {
+    const std::string cgroup = shim->directory() != nullptr ? CgroupOf(*shim->directory()) : "";
+    if (cgroup.empty()) continue;
+    worker().Post([cgroup] {
+      // Fails where something does not die; the next agent tries again.
+      (void)RemoveCgroup(cgroup);
+    });
+  }
+}
+
 bool ShimLauncher::AnyAlive() const {
   const auto lives = [](const auto& entry) { return !entry.second->dead(); };
   return std::any_of(followers_.begin(), followers_.end(), lives) || !leaving_.empty();
@@ -334,6 +358,7 @@ bool ShimLauncher::AnyAlive() const {
 
 void ShimLauncher::CheckStopped() {
   if (!all_stopped_ || AnyAlive()) return;
+  RemoveCgroups();
   const auto done = std::exchange(all_stopped_, nullptr);
   done();
 }
@@ -351,6 +376,7 @@ void ShimLauncher::StopAll(milliseconds grace, milliseconds limit, std::function
     auto left = std::make_shared<size_t>(1);
     const auto one = [this, left] {
       if (--*left > 0 || !all_stopped_) return;
+      RemoveCgroups();
       const auto stopped = std::exchange(all_stopped_, nullptr);
       stopped();
     };

@@ -35,6 +35,9 @@ struct ShimLauncherOptions {
   std::string lease_directory;
   // The agent's own control group, below which attempts get groups; empty: none.
   std::string cgroup_parent;
+  // How long after the start groups are looked for that an agent and its shim left behind when they
+  // were killed together.
+  std::chrono::milliseconds stale_cgroups_delay{5000};
   // A shim that was told to exit and did not within this time is killed.
   std::chrono::milliseconds quit_limit{5000};
   // Bound for killing what a dead shim left behind.
@@ -84,6 +87,8 @@ class ShimLauncher final : public Launcher, private ShimFollower::Owner {
                              internal::ShimBootstrap* bootstrap);
   void SweepDead(const AttemptId& id, const Follower& shim, bool dead, SweepDone done);
   void Delete(const AttemptId& id, std::string cgroup);
+  // Removes the groups of attempts whose shim is dead; their files stay.
+  void RemoveCgroups();
   bool AnyAlive() const;
   void CheckStopped();
   WorkerThread& worker();
@@ -98,8 +103,11 @@ class ShimLauncher final : public Launcher, private ShimFollower::Owner {
   std::map<AttemptId, Follower> leaving_;
   // Every follower that may still live, those that were replaced included.
   std::vector<std::weak_ptr<ShimFollower>> made_;
+  // Of attempts whose shim has no lock of its own yet.
+  std::map<AttemptId, UniqueFd> cgroup_locks_;
   bool ending_ = false;
   std::function<void()> all_stopped_;
+  Executor::TimerId stale_timer_ = 0;
   // Posted tasks look here whether the launcher still lives.
   std::shared_ptr<int> alive_ = std::make_shared<int>(0);
   // Last: ends first. Made when needed.

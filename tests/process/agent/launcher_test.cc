@@ -1,5 +1,8 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
 
 #include "agent/supervise/attempt_directory.h"
 #include "agent/supervise/cgroup.h"
@@ -138,6 +141,52 @@ TEST_F(LauncherTest, StopAllEndsEveryShim) {
   EXPECT_TRUE(Saw(kFirst, Record::kStopped));
   EXPECT_FALSE(ProcessLives(ShimPid(kFirst)));
   EXPECT_FALSE(ProcessLives(ShimPid(kSecond)));
+  const std::string cgroup = options_.cgroup_parent + "/" + CgroupName(kFirst, options_.node_id);
+  EXPECT_TRUE(Wait([&] { return !Exists(cgroup) || options_.cgroup_parent.empty(); }));
+}
+
+TEST_F(LauncherTest, RemovesGroupsThatNobodyUses) {
+  if (options_.cgroup_parent.empty()) GTEST_SKIP() << "no writable control group";
+  const auto group_of = [&](const AttemptId& id) {
+    return options_.cgroup_parent + "/" + CgroupName(id, options_.node_id);
+  };
+  const auto make_old = [](const std::string& path) {
+    const timespec times[2] = {{.tv_sec = 1, .tv_nsec = 0}, {.tv_sec = 1, .tv_nsec = 0}};
+    return ::utimensat(AT_FDCWD, path.c_str(), times, 0) == 0;
+  };
+  // One whose agent and shim are killed, one that waits to be run, and one that is being made.
+  Start(kFirst, {"exit 0"});
+  ASSERT_TRUE(Wait([&] { return Saw(kFirst, Record::kStopped); }));
+  launched_.push_back(kSecond);
+  launcher_->Launch(kSecond, Scripts(kSecond, {"exit 0"}));
+  ASSERT_TRUE(Wait([&] { return Saw(kSecond, Record::kPrepared); }));
+  ::kill(ShimPid(kFirst), SIGKILL);
+  ASSERT_TRUE(Wait([&] { return Gone(kFirst); }));
+  const std::string third = CgroupName(UniqueAttempt("job-c"), options_.node_id);
+  absl::StatusOr<HeldCgroup> made = MakeCgroup(options_.cgroup_parent, third);
+  ASSERT_TRUE(made.ok()) << made.status();
+  for (const std::string& group : {group_of(kFirst), group_of(kSecond), made->directory}) {
+    ASSERT_TRUE(make_old(group)) << group;
+  }
+  ShimLauncherOptions other = options_;
+  other.attempts_directory = temp_.path() + "/other";
+  other.stale_cgroups_delay = std::chrono::milliseconds(1);
+  auto next = ShimLauncher::Create(loop_, other);
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_TRUE(Wait([&] { return !Exists(group_of(kFirst)); }));
+  next->reset();  // Ends what it began.
+  EXPECT_TRUE(Exists(group_of(kSecond)));
+  EXPECT_TRUE(Exists(made->directory));
+
+  // Not older than a minute, then unused and old.
+  made = MakeCgroup(options_.cgroup_parent, third);
+  ASSERT_TRUE(made.ok()) << made.status();
+  made->lock.Reset();
+  RemoveStaleCgroup(made->directory);
+  EXPECT_TRUE(Exists(made->directory));
+  ASSERT_TRUE(make_old(made->directory));
+  RemoveStaleCgroup(made->directory);
+  EXPECT_FALSE(Exists(made->directory));
 }
 
 TEST_F(LauncherTest, LeavesNoZombie) {
