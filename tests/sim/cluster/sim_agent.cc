@@ -8,7 +8,10 @@ using std::chrono::milliseconds;
 
 struct SimAgent::SessionSink final : AgentSessionSink {
   void Send(v1::AgentMessage message) override {
-    if (agent->process_.alive()) stream->SendUp(std::move(message));
+    if (!agent->process_.alive()) return;
+    // Whoever tells facts may tell them again, for all the receiver knows.
+    if (message.has_events() && agent->random_.Chance(0.02)) stream->SendUp(message);
+    stream->SendUp(std::move(message));
   }
   void Close(absl::Status status) override {
     if (!agent->process_.alive()) return;

@@ -52,7 +52,10 @@ void SimStore::Apply(const StoreBatch& batch) {
 
 struct SimCoordinator::Session final : AgentSink {
   void Send(v1::CoordinatorMessage message) override {
-    if (process->alive()) stream->SendDown(std::move(message));
+    if (!process->alive()) return;
+    // What is wanted may be said again.
+    if (message.has_assignment() && random->Chance(0.02)) stream->SendDown(message);
+    stream->SendDown(std::move(message));
   }
   void Close(absl::Status status) override {
     if (!process->alive()) return;
@@ -65,6 +68,7 @@ struct SimCoordinator::Session final : AgentSink {
 
   NodeId node;
   SimExecutor* process = nullptr;
+  Random* random = nullptr;
   Truth* truth = nullptr;
   std::shared_ptr<SessionStream> stream;
   SessionHandle handle = SessionHandle::kNone;
@@ -102,6 +106,7 @@ void SimCoordinator::Accept(const NodeId& node, std::shared_ptr<SessionStream> s
   Session& session = *sessions_.emplace_back(std::make_unique<Session>());
   session.node = node;
   session.process = &process_;
+  session.random = &random_;
   session.truth = &truth_;
   session.stream = stream;
   session.handle = core_->OnAgentConnected(&session, node);
