@@ -224,6 +224,28 @@ void CoordinatorCore::Impl::TryRelease(JobEntry& entry, const AttemptRecord& att
   session->Drop(id);
 }
 
+void CoordinatorCore::Impl::ReleaseForgotten(const JobEntry& entry) {
+  for (const AttemptRecord& attempt : entry.record.attempts) {
+    for (uint32_t i = 0; i < attempt.nodes.size(); ++i) {
+      if (entry.released[attempt.number - 1][i]) continue;
+      const auto release = [this, node = attempt.nodes[i].node,
+                            id = AttemptId{entry.id, attempt.number}] {
+        // Without a session: a snapshot without the attempt says the same.
+        AgentSession* session = sessions_.LiveOf(node);
+        if (session == nullptr || !session->open() || !session->Knows(id)) return;
+        v1::Assignment assignment;
+        assignment.mutable_key()->set_job_id(id.job.value());
+        assignment.mutable_key()->set_attempt(id.attempt);
+        assignment.set_generation(kReleasedGeneration);
+        assignment.set_desired(v1::Assignment::RELEASED);
+        session->Assign(std::move(assignment));
+        session->Drop(id);
+      };
+      afterwards_.push_back({release, false});
+    }
+  }
+}
+
 bool CoordinatorCore::Impl::AddLaunch(JobEntry& entry, const AttemptRecord& attempt,
                                       uint32_t node_index, v1::Assignment& assignment) {
   if (assignment.desired() != v1::Assignment::PREPARED &&

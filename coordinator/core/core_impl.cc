@@ -298,6 +298,7 @@ void CoordinatorCore::Impl::ForgetOldJobs() {
   for (JobEntry* entry : old) {
     batch_.forgotten_jobs.push_back(entry->id);
     forgotten_.push_back(entry->id);
+    ReleaseForgotten(*entry);
     jobs_.Remove(*entry);
   }
 }

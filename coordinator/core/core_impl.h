@@ -122,6 +122,9 @@ class CoordinatorCore::Impl {
   void PublishAssignments(JobEntry& entry);
   // Tells a node to forget an attempt when nothing of it is needed any more.
   void TryRelease(JobEntry& entry, const AttemptRecord& attempt, uint32_t node_index);
+  // The job is about to be forgotten: its nodes are told to forget it, too, whatever they have of
+  // it.
+  void ReleaseForgotten(const JobEntry& entry);
   // Adds to an assignment what the node is to launch. False when it cannot be said.
   bool AddLaunch(JobEntry& entry, const AttemptRecord& attempt, uint32_t node_index,
                  v1::Assignment& assignment);

@@ -284,6 +284,23 @@ TEST(Retention, ForgetsTheOldestEndedJobs) {
   EXPECT_EQ(again->jobs_size(), 4);
 }
 
+TEST(Retention, NodesForgetWhatTheCoordinatorForgets) {
+  CoordinatorOptions options;
+  options.max_ended_jobs = 1;
+  World world(options);
+  const JobId job = world.SubmitAndStart(world.Spec({"node-1", "node-2"}));
+  // Output that never comes, and a node that does not say that it is done.
+  world.LogClosed(0, 100);
+  world.Exited(0, 7);
+  world.Stopped("node-1");
+  world.Run(seconds(100));
+  ASSERT_EQ(world.Job(job).state(), v1::Job::FAILED);
+  ASSERT_NE(world.Agent("node-1").Find(job), nullptr);
+  for (int i = 0; i < 2; ++i) world.Cancel(world.Submit(world.Spec({"nosuch"})));
+  EXPECT_EQ(world.Agent("node-1").Find(job), nullptr) << "released";
+  EXPECT_EQ(world.Agent("node-2").Find(job), nullptr) << "released";
+}
+
 TEST(Retention, CountsRanksToo) {
   CoordinatorOptions options;
   options.max_ended_ranks = 5;
