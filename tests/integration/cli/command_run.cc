@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -48,6 +49,35 @@ std::vector<pid_t> AllProcesses() {
 std::string ProcFile(pid_t pid, const char* name) {
   return ReadAll("/proc/" + std::to_string(pid) + "/" + name);
 }
+
+std::vector<std::string> SplitAtNul(const std::string& text) {
+  std::vector<std::string> parts;
+  std::stringstream stream(text);
+  for (std::string part; std::getline(stream, part, '\0');) parts.push_back(part);
+  return parts;
+}
+
+// Soft limits of this process while a child is started, which inherits them.
+class ScopedSoftLimits {
+ public:
+  explicit ScopedSoftLimits(const std::map<__rlimit_resource, rlim_t>& limits) {
+    for (const auto& [resource, soft] : limits) {
+      rlimit before = {};
+      EXPECT_EQ(::getrlimit(resource, &before), 0);
+      before_.emplace_back(resource, before);
+      const rlimit lower = {std::min(soft, before.rlim_max), before.rlim_max};
+      EXPECT_EQ(::setrlimit(resource, &lower), 0);
+    }
+  }
+  ~ScopedSoftLimits() {
+    for (const auto& [resource, before] : before_) EXPECT_EQ(::setrlimit(resource, &before), 0);
+  }
+  ScopedSoftLimits(const ScopedSoftLimits&) = delete;
+  ScopedSoftLimits& operator=(const ScopedSoftLimits&) = delete;
+
+ private:
+  std::vector<std::pair<__rlimit_resource, rlimit>> before_;
+};
 
 }  // namespace
 
@@ -167,7 +197,16 @@ CommandRun Sandbox::Start(const std::vector<std::string>& arguments, Stdout out,
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addchdir_np(&actions, path_.c_str());
-  if (stdin_fd >= 0) {
+  std::string terminal;
+  if (out == Stdout::kTerminal) {
+    run.out_pipe_.Reset(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+    EXPECT_TRUE(::grantpt(run.out_pipe_.get()) == 0 && ::unlockpt(run.out_pipe_.get()) == 0);
+    terminal = ::ptsname(run.out_pipe_.get());
+    // The first terminal that the leader of a session opens becomes its own.
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, terminal.c_str(), O_RDWR, 0);
+    posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDERR_FILENO);
+  } else if (stdin_fd >= 0) {
     posix_spawn_file_actions_adddup2(&actions, stdin_fd, STDIN_FILENO);
   } else {
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -179,17 +218,21 @@ CommandRun Sandbox::Start(const std::vector<std::string>& arguments, Stdout out,
     run.out_pipe_.Reset(ends[0]);
     write_end.Reset(ends[1]);
     posix_spawn_file_actions_adddup2(&actions, write_end.get(), STDOUT_FILENO);
-  } else {
+  } else if (out == Stdout::kFile) {
     run.out_path_ = Path("stdout." + number);
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, run.out_path_.c_str(),
                                      O_WRONLY | O_CREAT | O_TRUNC, 0600);
   }
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, run.err_path_.c_str(),
-                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (terminal.empty()) {
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, run.err_path_.c_str(),
+                                     O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  }
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setflags(&attributes,
+                           terminal.empty() ? POSIX_SPAWN_SETPGROUP : POSIX_SPAWN_SETSID);
+  const ScopedSoftLimits limits(soft_limits_);
   run.begin_ = Clock::now();
   const int error =
       posix_spawn(&run.pid_, program.c_str(), &actions, &attributes, argv.data(), envp.data());
@@ -214,6 +257,12 @@ std::vector<pid_t> Sandbox::Processes() const {
     found.push_back(pid);
   }
   return found;
+}
+
+std::vector<std::string> Sandbox::Words(pid_t pid) { return SplitAtNul(ProcFile(pid, "cmdline")); }
+
+std::vector<std::string> Sandbox::Variables(pid_t pid) {
+  return SplitAtNul(ProcFile(pid, "environ"));
 }
 
 std::vector<pid_t> Sandbox::Agents(const std::string& node) const {

@@ -3,6 +3,7 @@
 // is killed.
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -39,7 +40,7 @@ class CommandRun {
   // What it has written so far. Empty for an stdout that is a pipe.
   std::string out() const;
   std::string err() const;
-  // Reading end of its stdout when that is a pipe.
+  // Reading end of its stdout when that is a pipe; our end of its terminal.
   UniqueFd& out_pipe() { return out_pipe_; }
   // Since it was started; up to its end once it was waited for.
   double seconds() const;
@@ -79,7 +80,11 @@ class Sandbox {
   void Set(const std::string& name, const std::string& value) { env_[name] = value; }
   void Unset(const std::string& name) { env_.erase(name); }
 
-  enum class Stdout { kFile, kPipe };
+  // Soft limit of a resource for commands to come.
+  void LimitSoftly(__rlimit_resource resource, rlim_t soft) { soft_limits_[resource] = soft; }
+
+  // kTerminal: stdin, stdout and stderr are a terminal that the command leads the session of.
+  enum class Stdout { kFile, kPipe, kTerminal };
   // Starts `coordinator` with these arguments in the folder; `stdin_fd` or nothing as stdin.
   CommandRun Start(const std::vector<std::string>& arguments, Stdout out = Stdout::kFile,
                    int stdin_fd = -1);
@@ -89,6 +94,10 @@ class Sandbox {
   // Processes whose environment carries this sandbox's mark, but for `coordinator` itself: agents,
   // shims, ranks and what they started.
   std::vector<pid_t> Processes() const;
+  // Words that a process was started with; empty when it is gone.
+  static std::vector<std::string> Words(pid_t pid);
+  // Variables that a process was started with, as `NAME=value`.
+  static std::vector<std::string> Variables(pid_t pid);
   // Ids of agents that serve a node.
   std::vector<pid_t> Agents(const std::string& node) const;
 
@@ -96,6 +105,7 @@ class Sandbox {
   std::string path_;
   std::string mark_;
   std::map<std::string, std::string> env_;
+  std::map<__rlimit_resource, rlim_t> soft_limits_;
   int runs_ = 0;
 };
 
