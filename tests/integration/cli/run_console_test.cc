@@ -101,6 +101,60 @@ open('done.' + os.environ['RANK'], 'w').close()
   EXPECT_THAT(run.err(), HasSubstr("stdout was closed"));
 }
 
+TEST(RunConsole, AReaderThatLeavesAfterOneLineDoesNotEndTheJob) {
+  Sandbox box;
+  box.Hosts(2, 1);
+  box.Write("r.py", R"(import os, time
+print('first', flush=True)
+while not os.path.exists('go'):
+    time.sleep(0.02)
+for i in range(3000):
+    print('line', i)
+open('done.' + os.environ['RANK'], 'w').close()
+)");
+  CommandRun run = box.Start({"spawn", "--hostfile", "hosts", "--log-dir", "logs", "r.py"},
+                             Sandbox::Stdout::kPipe);
+  char byte = 0;
+  while (byte != '\n') ASSERT_EQ(::read(run.out_pipe().get(), &byte, 1), 1) << run.err();
+  run.out_pipe().Reset();
+  box.Write("go", "");
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_TRUE(box.Has("done.0") && box.Has("done.1"));
+  EXPECT_THAT(box.Read("logs/latest/rank_1.log"), EndsWith("line 2999\n"));
+}
+
+TEST(RunConsole, EndsOnATerminalAndLeavesTypedTextToTheShell) {
+  Sandbox box;
+  box.Hosts(2, 1);
+  box.Write("r.py", R"(import os, sys
+print('READ', repr(sys.stdin.read()), os.isatty(1), flush=True)
+)");
+  CommandRun run = box.Start({"spawn", "--hostfile", "hosts", "r.py"}, Sandbox::Stdout::kTerminal);
+  const UniqueFd& terminal = run.out_pipe();
+  ASSERT_EQ(::write(terminal.get(), "typed\n", 6), 6);
+  // Held open here, so that what was typed outlives the command.
+  const UniqueFd other_end(::open(::ptsname(terminal.get()), O_RDONLY | O_NOCTTY | O_CLOEXEC));
+  ASSERT_TRUE(other_end);
+  std::string shown;
+  EXPECT_TRUE(WaitUntil([&] {
+    const bool ended = run.ended();
+    pollfd ready = {terminal.get(), POLLIN, 0};
+    char buffer[4096];
+    while (::poll(&ready, 1, 0) > 0) {
+      const ssize_t count = ::read(terminal.get(), buffer, sizeof(buffer));
+      if (count <= 0) break;
+      shown.append(buffer, static_cast<size_t>(count));
+    }
+    return ended;
+  })) << shown;
+  EXPECT_EQ(run.Wait(), 0) << shown;
+  EXPECT_THAT(shown, HasSubstr("[0@node-1] READ '' False"));
+  EXPECT_THAT(shown, HasSubstr("[1@node-2] READ '' False"));
+  char buffer[16];
+  ASSERT_EQ(::read(other_end.get(), buffer, sizeof(buffer)), 6);
+  EXPECT_EQ(std::string(buffer, 6), "typed\n");
+}
+
 TEST(RunConsole, NeverReadsStdin) {
   Sandbox box;
   box.Hosts(1, 1);
@@ -136,6 +190,28 @@ TEST(RunLogs, HoldBothStreamsAndEarlierRuns) {
     EXPECT_EQ(box.Read("logs/latest/rank_" + number + ".log"),
               "run two rank " + number + "\nerr\n");
   }
+}
+
+TEST(RunLogs, AFullDiskDoesNotStopTheRanks) {
+  Sandbox box;
+  box.Hosts(2, 1);
+  box.Write("r.py", R"(import os, sys
+for i in range(5000):
+    sys.stdout.write('z' * 199 + '\n')
+sys.stdout.flush()
+open('done.' + os.environ['RANK'], 'w').close()
+)");
+  // No file of any program may grow further: as on a full disk, but for this command only.
+  box.LimitSoftly(RLIMIT_FSIZE, 65536);
+  CommandRun run = box.Start({"spawn", "--hostfile", "hosts", "--log-dir", "logs", "r.py"},
+                             Sandbox::Stdout::kPipe);
+  char buffer[65536];
+  while (::read(run.out_pipe().get(), buffer, sizeof(buffer)) > 0) {
+  }
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_TRUE(box.Has("done.0") && box.Has("done.1"));
+  EXPECT_THAT(run.err(), HasSubstr("log"));
+  EXPECT_THAT(run.err(), HasSubstr("of output were lost"));
 }
 
 TEST(RunLogs, UnusableFolderIsRefusedBeforeTheStart) {

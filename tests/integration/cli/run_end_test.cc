@@ -17,8 +17,8 @@ using testing::Sandbox;
 using testing::Seconds;
 using testing::WaitUntil;
 
-// Rank `argv[2]` ends as `argv[1]` says: a code, or a signal's number behind an s. The others
-// sleep.
+// Rank `argv[2]` ends as `argv[1]` says: a code, a signal's number behind an s, or an exception.
+// The others sleep.
 constexpr char kEnd[] = R"(import os, sys, time
 how, who = sys.argv[1], int(sys.argv[2])
 if int(os.environ['RANK']) != who:
@@ -27,6 +27,8 @@ print('about to end', flush=True)
 if how[0] == 's':
     os.kill(os.getpid(), int(how[1:]))
     time.sleep(9)
+if how == 'raise':
+    raise ValueError('bad shape')
 os._exit(int(how))
 )";
 
@@ -62,7 +64,9 @@ INSTANTIATE_TEST_SUITE_P(CodesAndSignals, RunEnds,
                                            Ending{"s9", 1, 137, "SIGKILL (signal 9)"},
                                            Ending{"s9", 0, 137, "out-of-memory"},
                                            Ending{"s7", 1, 135, "/dev/shm"},
-                                           Ending{"s11", 1, 139, "SIGSEGV"}));
+                                           Ending{"s11", 1, 139, "SIGSEGV"},
+                                           Ending{"s15", 1, 143, "SIGTERM"},
+                                           Ending{"raise", 0, 1, "| ValueError: bad shape\n"}));
 
 TEST(Run, SucceedsWithASummary) {
   Sandbox box;
@@ -76,6 +80,19 @@ TEST(Run, SucceedsWithASummary) {
     EXPECT_THAT(run.out(), HasSubstr(label));
   }
   EXPECT_THAT(box.Processes(), ::testing::IsEmpty());
+}
+
+TEST(Run, NamesTheLogOfTheRankThatFailed) {
+  Sandbox box;
+  box.Hosts(2, 2);
+  box.Write("r.py", kEnd);
+  CommandRun run = box.Run(
+      {"spawn", "--hostfile", "hosts", "--log-dir", "logs", "--grace", "2", "r.py", "5", "2"});
+  EXPECT_EQ(run.Wait(), 5);
+  EXPECT_THAT(run.err(), HasSubstr("rank 2 on node-2"));
+  EXPECT_THAT(run.err(), ContainsRegex("logs/[^ ]*/rank_2\\.log"));
+  EXPECT_EQ(box.Read("logs/latest/rank_2.log"), "about to end\n");
+  EXPECT_THAT(run.err(), HasSubstr("3 other ranks were stopped because of it"));
 }
 
 TEST(Run, KeepsQuietWhenAsked) {
@@ -122,6 +139,10 @@ TEST(Run, LeavesNothingBehindWhenItIsKilled) {
   run.Send(SIGKILL);
   run.Wait();
   EXPECT_TRUE(WaitUntil([&] { return box.Processes().empty(); }, Seconds(30)));
+  // The slots are free again.
+  box.Write("ok.py", "pass\n");
+  CommandRun next = box.Run({"spawn", "--hostfile", "hosts", "ok.py"});
+  EXPECT_EQ(next.Wait(), 0) << next.err();
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include <filesystem>
+
 #include "tests/integration/cli/command_run.h"
 
 namespace muster {
@@ -33,10 +35,51 @@ class RunInput : public ::testing::Test {
   Sandbox box_;
 };
 
-TEST_F(RunInput, MissingHostfileIsAnError) {
-  CommandRun run = box_.Run({"spawn", "--hostfile", "nope/hostfile", "r.py"});
+TEST_F(RunInput, HostfileWithoutHostsIsAnErrorAndNoLocalRun) {
+  std::filesystem::create_directory(box_.Path("folder"));
+  box_.Write("void", "");
+  box_.Write("notes", "# all of rack 4\n\n# none yet\n");
+  box_.Write("job.yaml", "hostfile: notes\nscript: r.py\n");
+  for (const char* hostfile : {"nope/hostfile", "folder", "void", "notes"}) {
+    CommandRun run = box_.Run({"spawn", "--hostfile", hostfile, "r.py"});
+    EXPECT_EQ(run.Wait(), 2);
+    EXPECT_THAT(run.err(), HasSubstr(hostfile));
+    ExpectNothing();
+  }
+  CommandRun run = box_.Run({"submit", "job.yaml"});
   EXPECT_EQ(run.Wait(), 2);
-  EXPECT_THAT(run.err(), HasSubstr("nope/hostfile"));
+  EXPECT_THAT(run.err(), HasSubstr("notes"));
+  ExpectNothing();
+}
+
+TEST_F(RunInput, OneMachineUnderTwoNamesIsRefused) {
+  box_.Write("hosts", "node-1 slots=1\n127.0.0.1 slots=1\n");
+  CommandRun run = box_.Run({"spawn", "--hostfile", "hosts", "r.py"});
+  EXPECT_EQ(run.Wait(), 120) << run.err();
+  EXPECT_THAT(run.err(), AllOf(HasSubstr("node-1"), HasSubstr("127.0.0.1")));
+  ExpectNothing();
+}
+
+TEST_F(RunInput, AThousandHostsNeedFewOpenFiles) {
+  std::string text;
+  for (int i = 1; i <= 1000; ++i) text += "rack-" + std::to_string(i) + ".lab.example slots=8\n";
+  box_.Write("hosts", text);
+  box_.LimitSoftly(RLIMIT_NOFILE, 64);
+  CommandRun run = box_.Run({"spawn", "--dry_run", "--hostfile", "hosts", "r.py"});
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_THAT(run.out(), AllOf(HasSubstr("\"world_size\": 8000"), HasSubstr("\"rank\": 7999"),
+                               HasSubstr("rack-1000.lab.example")));
+}
+
+TEST_F(RunInput, HundredsOfDeadHostsNeedFewOpenFiles) {
+  std::string text = "node-1 slots=1\n";
+  for (int i = 1; i <= 250; ++i) text += "198.51.100." + std::to_string(i) + " slots=8\n";
+  box_.Write("hosts", text);
+  box_.LimitSoftly(RLIMIT_NOFILE, 128);
+  CommandRun run = box_.Run({"spawn", "--hostfile", "hosts", "--timeout", "2", "r.py"});
+  EXPECT_EQ(run.Wait(), 120) << run.err();
+  EXPECT_THAT(run.err(), AllOf(HasSubstr("198.51.100.1"), HasSubstr("250 of 251 hosts"),
+                               Not(HasSubstr("open files"))));
   ExpectNothing();
 }
 
@@ -57,47 +100,12 @@ TEST_F(RunInput, MissingNodesAreAllNamed) {
   ExpectNothing();
 }
 
-TEST_F(RunInput, MissingFolderNamesTheNodes) {
-  box_.Write("job.yaml", "hostfile: hosts\nscript: r.py\ncwd: /no/such/dir\n");
-  CommandRun run = box_.Run({"submit", "job.yaml"});
-  EXPECT_EQ(run.Wait(), 120) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr("[node-1,node-2]"));
-  EXPECT_THAT(run.err(), HasSubstr("/no/such/dir"));
-  ExpectNothing();
-}
-
-TEST_F(RunInput, MissingScriptIsNamed) {
-  CommandRun run = box_.Run({"spawn", "--hostfile", "hosts", "nosuch.py"});
-  EXPECT_NE(run.Wait(), 0);
-  EXPECT_THAT(run.err(), HasSubstr("nosuch.py"));
-}
-
 TEST_F(RunInput, VariableThatIsTooLongIsNamed) {
   box_.Write(".deepspeed_env", "BIGVAR=" + std::string(200'000, 'x') + "\n");
   CommandRun run = box_.Run({"spawn", "--hostfile", "hosts", "r.py"});
   EXPECT_NE(run.Wait(), 0);
-  EXPECT_THAT(run.err(), HasSubstr("BIGVAR"));
+  EXPECT_THAT(run.err(), AllOf(HasSubstr("BIGVAR"), HasSubstr("too long"), HasSubstr("200")));
   ExpectNothing();
-}
-
-TEST_F(RunInput, SecretsReachTheRankAndNothingElse) {
-  box_.Write(".deepspeed_env", "WANDB_API_KEY=demo0123456789abcdef\n");
-  box_.Write("r.py", "import os\nprint(len(os.environ['WANDB_API_KEY']))\n");
-  CommandRun run = box_.Run({"spawn", "--hostfile", "hosts", "--log_dir", "logs", "r.py"});
-  EXPECT_EQ(run.Wait(), 0) << run.err();
-  EXPECT_THAT(run.out(), HasSubstr("[0@node-1] 20\n"));
-  CommandRun plan = box_.Run({"spawn", "--dry-run", "--hostfile", "hosts", "r.py"});
-  for (const std::string& text : {run.err(), plan.out(), plan.err()}) {
-    EXPECT_THAT(text, Not(HasSubstr("demo0123456789abcdef")));
-  }
-}
-
-TEST_F(RunInput, ProxiesDoNotComeBetween) {
-  for (const char* name : {"http_proxy", "https_proxy", "grpc_proxy", "HTTPS_PROXY"}) {
-    box_.Set(name, "http://192.0.2.9:3128");
-  }
-  CommandRun run = box_.Run({"spawn", "--hostfile", "hosts", "r.py"});
-  EXPECT_EQ(run.Wait(Seconds(20)), 0) << run.err();
 }
 
 TEST_F(RunInput, SlotsInUseAreRefused) {
