@@ -73,13 +73,20 @@ std::string HeadOf(const RankExplanation& rank) {
   for (const std::string& argument : rank.argv) {
     command += (command.empty() ? "" : " ") + Quoted(argument);
   }
-  return RenderTable({{"rank", fmt::format("{}: local rank {} on {}, slot {}", rank.rank,
-                                           rank.local_rank, rank.host, rank.slot)},
-                      {"because", rank.host_source.empty()
-                                      ? "no hostfile was given"
-                                      : fmt::format("{} lists {}", rank.host_source, rank.host)},
-                      {"command", command},
-                      {"cwd", OneLine(rank.cwd)}});
+  std::vector<std::vector<std::string>> rows;
+  if (!rank.job_id.empty()) {
+    rows.push_back({"job", rank.attempt == 0
+                               ? fmt::format("{}, not placed on any node", rank.job_id)
+                               : fmt::format("{}, attempt {}", rank.job_id, rank.attempt)});
+  }
+  rows.push_back({"rank", fmt::format("{}: local rank {} on {}, slot {}", rank.rank,
+                                      rank.local_rank, rank.host, rank.slot)});
+  rows.push_back({"because", rank.host_source.empty()
+                                 ? "no hostfile was given"
+                                 : fmt::format("{} lists {}", rank.host_source, rank.host)});
+  rows.push_back({"command", command});
+  rows.push_back({"cwd", OneLine(rank.cwd)});
+  return RenderTable(rows);
 }
 
 Json ToJson(const ShownVariable& variable) {
@@ -90,7 +97,9 @@ Json ToJson(const ShownVariable& variable) {
 }
 
 Json ToJson(const RankExplanation& rank) {
-  Json json = {{"rank", rank.rank},
+  Json json = {{"job", rank.job_id.empty() ? Json(nullptr) : Json(rank.job_id)},
+               {"attempt", rank.attempt == 0 ? Json(nullptr) : Json(rank.attempt)},
+               {"rank", rank.rank},
                {"local_rank", rank.local_rank},
                {"node", rank.host},
                {"device", rank.slot},
@@ -104,6 +113,18 @@ Json ToJson(const RankExplanation& rank) {
 
 std::string Text(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// What the agent adds for a rank.
+void AddIdentity(const StartedJob& job, const std::string& node_id, v1::RankSpec& rank) {
+  const auto add = [&](const char* name, std::string value) {
+    v1::EnvPair& pair = *rank.add_env();
+    pair.set_name(name);
+    pair.set_value(std::move(value));
+  };
+  add("MUSTER_JOB_ID", job.job_id);
+  add("MUSTER_ATTEMPT", fmt::format("{}", job.attempt));
+  add("MUSTER_NODE", node_id);
 }
 
 // Keeps of both only the variables that are not the same in value and origin.
@@ -121,8 +142,8 @@ void KeepDifferent(RankExplanation* a, RankExplanation* b) {
 
 }  // namespace
 
-std::optional<RankExplanation> Explain(const v1::JobSpec& spec, const v1::Plan& plan,
-                                       uint32_t rank) {
+std::optional<RankExplanation> Explain(const v1::JobSpec& spec, const v1::Plan& plan, uint32_t rank,
+                                       const std::optional<StartedJob>& started) {
   for (int i = 0; i < plan.nodes_size(); ++i) {
     const v1::PlannedNode& node = plan.nodes(i);
     for (const v1::RankSpec& candidate : node.launch().ranks()) {
@@ -143,7 +164,15 @@ std::optional<RankExplanation> Explain(const v1::JobSpec& spec, const v1::Plan& 
       v1::LaunchSpec launch = node.launch();
       launch.clear_env();
       AddEnvironment(spec, node.host(), launch);
-      for (const ExplainedVariable& variable : ExplainRank(launch, candidate, std::nullopt)) {
+      v1::RankSpec own = candidate;
+      std::optional<v1::Rendezvous> rendezvous;
+      if (started) {
+        shown.job_id = started->job_id;
+        shown.attempt = started->attempt;
+        rendezvous = started->rendezvous;
+        if (started->attempt != 0) AddIdentity(*started, node.node_id(), own);
+      }
+      for (const ExplainedVariable& variable : ExplainRank(launch, own, rendezvous)) {
         shown.variables.emplace(variable.name, Show(variable));
       }
       return shown;

@@ -21,7 +21,19 @@ struct ShownVariable {
   std::vector<std::string> overridden;
 };
 
+// What is known of a job besides its plan once it was submitted.
+struct StartedJob {
+  std::string job_id;
+  // Newest attempt; 0: it never found its nodes.
+  uint32_t attempt = 0;
+  // Where the ranks met; nothing when they were not started.
+  std::optional<v1::Rendezvous> rendezvous;
+};
+
 struct RankExplanation {
+  // Empty, 0: the job was not submitted yet; it did not find its nodes.
+  std::string job_id;
+  uint32_t attempt = 0;
   uint32_t rank = 0;
   uint32_t local_rank = 0;
   uint32_t slot = 0;
@@ -33,9 +45,10 @@ struct RankExplanation {
   std::map<std::string, ShownVariable> variables;
 };
 
-// Nothing when the plan has no such rank. `plan` is one of PlanDetail::kLayout.
-std::optional<RankExplanation> Explain(const v1::JobSpec& spec, const v1::Plan& plan,
-                                       uint32_t rank);
+// Nothing when the plan has no such rank. `plan` is one of PlanDetail::kLayout. `started`: nothing
+// before the job is submitted.
+std::optional<RankExplanation> Explain(const v1::JobSpec& spec, const v1::Plan& plan, uint32_t rank,
+                                       const std::optional<StartedJob>& started = std::nullopt);
 
 std::string RenderExplanations(std::span<const RankExplanation> ranks);
 std::string RenderDiff(const RankExplanation& a, const RankExplanation& b);

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "tests/integration/cli/command_run.h"
 
@@ -143,6 +144,71 @@ TEST_F(JobCommands, ExplainNamesTheLayers) {
                                    HasSubstr("node-2"), Not(HasSubstr("hidden"))));
   CommandRun diff = box_.Run({"explain", "job.yaml", "--diff", "0", "1"});
   EXPECT_THAT(diff.out(), AllOf(HasSubstr("NIC"), Not(HasSubstr("MODE"))));
+}
+
+TEST_F(JobCommands, ExplainTellsWhatARankOfAnEndedJobHad) {
+  box_.Write(".deepspeed_env", "MODE=2\nHF_TOKEN=hidden\n");
+  box_.Write("seen.py", R"(import os, sys
+names = ('MASTER_ADDR', 'MASTER_PORT', 'MUSTER_JOB_ID', 'MUSTER_ATTEMPT', 'MUSTER_NODE', 'RANK')
+with open('seen.' + os.environ['RANK'], 'w') as stream:
+    for name in names:
+        stream.write('"%s": {\n          "value": "%s"' % (name, os.environ[name]) + '\0')
+open('up', 'w').close()
+while not os.path.exists('go'):
+    pass
+sys.exit(3 if os.environ['MUSTER_ATTEMPT'] == '1' else 0)
+)");
+  box_.Write("job.yaml",
+             "hostfile: hosts\nscript: seen.py\nargs: [a b]\nlog_dir: logs\n"
+             "env: {MODE: '3'}\nrestart: {max_attempts: 2, on: [rank-failed]}\n");
+  CommandRun run = box_.Start({"submit", "job.yaml"});
+  ASSERT_TRUE(box_.WaitFor("up") && box_.WaitFor("logs/latest")) << run.err();
+  const std::string job = std::filesystem::read_symlink(box_.Path("logs/latest"));
+  CommandRun early = box_.Run({"explain", job});
+  EXPECT_NE(early.Wait(), 0);
+  EXPECT_THAT(early.err(), HasSubstr("still runs"));
+  box_.Write("go", "");
+  ASSERT_EQ(run.Wait(), 0) << run.err();
+  // What the files say by now does not matter.
+  box_.Write(".deepspeed_env", "MODE=9\n");
+  box_.Write("hosts", "other slots=1\n");
+
+  CommandRun shown = box_.Run({"explain", job, "--rank", "1"});
+  EXPECT_EQ(shown.Wait(), 0) << shown.err();
+  EXPECT_THAT(shown.out(),
+              AllOf(HasSubstr(job + ", attempt 2"), HasSubstr("hosts:2 lists node-2"),
+                    HasSubstr("'a b'"), HasSubstr("job.yaml:5"), HasSubstr(".deepspeed_env:1"),
+                    Not(HasSubstr("hidden")), Not(HasSubstr("chosen at the start"))));
+  const std::string json = box_.Run({"explain", job, "--rank", "1", "-o", "json"}).out();
+  std::stringstream seen(box_.Read("seen.1"));
+  int variables = 0;
+  for (std::string part; std::getline(seen, part, '\0'); ++variables) {
+    EXPECT_THAT(json, HasSubstr(part));
+  }
+  EXPECT_EQ(variables, 6);
+  CommandRun diff = box_.Run({"explain", job, "--diff", "0", "1"});
+  EXPECT_THAT(diff.out(), AllOf(HasSubstr("MUSTER_NODE"), Not(HasSubstr("MUSTER_JOB_ID"))));
+  CommandRun changed = box_.Run({"explain", job, "--env", "MODE=4"});
+  EXPECT_EQ(changed.Wait(), 2) << "what has happened cannot be changed";
+  EXPECT_THAT(changed.err(), HasSubstr("--env"));
+  EXPECT_EQ(box_.Run({"explain", job, "--rank", "2"}).Wait(), 2);
+  CommandRun unknown = box_.Run({"explain", "nojob"});
+  EXPECT_EQ(unknown.Wait(), 2);
+  EXPECT_THAT(unknown.err(), HasSubstr("no local job"));
+}
+
+TEST_F(JobCommands, ExplainTellsAJobThatWasNeverPlaced) {
+  box_.Write("hosts", "node-1 slots=1\n192.0.2.77 slots=1\n");
+  CommandRun run = box_.Run({"spawn", "--hostfile", "hosts", "--timeout", "1", "r.py"});
+  ASSERT_EQ(run.Wait(), 120) << run.err();
+  // "muster: job ID (r) on 2 hosts"
+  std::stringstream words(run.err().substr(run.err().find("muster: job ")));
+  std::string job;
+  words >> job >> job >> job;
+  CommandRun shown = box_.Run({"explain", job, "--rank", "1"});
+  EXPECT_EQ(shown.Wait(), 0) << shown.err();
+  EXPECT_THAT(shown.out(), AllOf(HasSubstr(job + ", not placed on any node"),
+                                 HasSubstr("hosts:2 lists 192.0.2.77")));
 }
 
 TEST_F(JobCommands, SayWhatTheyTake) {

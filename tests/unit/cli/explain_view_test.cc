@@ -60,6 +60,34 @@ TEST(Explain, TellsPlaceAndLayers) {
   EXPECT_EQ(rank.variables.at("NIC").value, "eno1");
 }
 
+TEST(Explain, TellsWhatCameWithTheStart) {
+  const v1::JobSpec spec = TwoNodes();
+  v1::Plan plan = *PlanJob(spec, {}, PlanDetail::kLayout);
+  plan.mutable_nodes(1)->set_node_id("n2");
+  StartedJob started{"abc", 2, v1::Rendezvous()};
+  started.rendezvous->set_address("192.0.2.5");
+  started.rendezvous->set_port(29511);
+  const RankExplanation rank = *Explain(spec, plan, 3, started);
+  EXPECT_EQ(rank.variables.at("MASTER_ADDR").value, "192.0.2.5");
+  EXPECT_EQ(rank.variables.at("MASTER_PORT").value, "29511");
+  EXPECT_EQ(rank.variables.at("MUSTER_JOB_ID").value, "abc");
+  EXPECT_EQ(rank.variables.at("MUSTER_ATTEMPT").value, "2");
+  EXPECT_EQ(rank.variables.at("MUSTER_NODE").value, "n2");
+  EXPECT_EQ(rank.variables.at("MUSTER_NODE").layer, "launcher");
+  EXPECT_THAT(RenderExplanations({{rank}}), HasSubstr("abc, attempt 2"));
+  EXPECT_THAT(ExplanationsToJson({{rank}}), HasSubstr("\"attempt\": 2"));
+}
+
+TEST(Explain, TellsAJobThatFoundNoNodes) {
+  const v1::JobSpec spec = TwoNodes();
+  const RankExplanation rank =
+      *Explain(spec, *PlanJob(spec, {}, PlanDetail::kLayout), 0, StartedJob{"abc", 0, {}});
+  EXPECT_FALSE(rank.variables.contains("MUSTER_ATTEMPT"));
+  const std::string text = RenderExplanations({{rank}});
+  EXPECT_THAT(text, HasSubstr("abc, not placed on any node"));
+  EXPECT_THAT(text, HasSubstr("(chosen at the start)"));
+}
+
 TEST(Explain, MasksSecrets) {
   const std::vector<RankExplanation> ranks = {ExplainedRank(0)};
   EXPECT_THAT(RenderExplanations(ranks), Not(HasSubstr("secret")));
