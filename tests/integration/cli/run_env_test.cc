@@ -129,6 +129,33 @@ TEST_F(RunEnv, StaleValuesOfAnEarlierJobReachNobody) {
               AllOf(Not(HasSubstr("10.9.9.9")), Not(HasSubstr("='1'\n")), Not(HasSubstr("None"))));
 }
 
+TEST_F(RunEnv, SettingsOfTheShellAreCarriedAndWhatBelongsToThisHostIsNot) {
+  // Seen in the plan: agents of --local would have them anyhow.
+  const std::vector<std::string> carried = {"PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES",
+                                            "HABANA_PROFILE",
+                                            "HCCL_COMM_ID",
+                                            "HCL_LOG",
+                                            "LOG_LEVEL_HCL",
+                                            "GC_KERNEL_PATH",
+                                            "WANDB_MODE",
+                                            "HF_DATASETS_CACHE",
+                                            "PYTHONWARNINGS",
+                                            "OMP_PROC_BIND",
+                                            "FI_EFA_USE_DEVICE_RDMA",
+                                            "RDMAV_HUGEPAGES_SAFE"};
+  const std::vector<std::string> kept_back = {"SLURM_JOB_ID", "SSH_CLIENT", "HOSTNAME",
+                                              "HABANA_VISIBLE_DEVICES", "OMPI_COMM_WORLD_RANK"};
+  for (const std::string& name : carried) box_.Set(name, "to-all");
+  for (const std::string& name : kept_back) box_.Set(name, "of-this-host");
+  CommandRun run = box_.Run({"spawn", "--dry-run", "--hostfile", "hosts", "show.py"});
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  for (const std::string& name : carried) {
+    EXPECT_THAT(run.out(), HasSubstr("\"" + name + "\": \"to-all\""));
+    EXPECT_THAT(run.err(), HasSubstr(name)) << "the command says what it carries";
+  }
+  EXPECT_THAT(run.out(), Not(HasSubstr("of-this-host")));
+}
+
 TEST_F(RunEnv, LongPathListsArriveWhole) {
   std::string list;
   for (int i = 0; i < 2000; ++i) list += "/opt/stack/" + std::to_string(i) + "/lib:";
