@@ -111,7 +111,9 @@ void CoordinatorCore::Impl::OnHello(SessionHandle handle, const v1::Hello& hello
   const std::vector<AttemptNodeRef> refs = jobs_.OnNode(id);
   for (const AttemptNodeRef& ref : refs) {
     const AttemptRecord& attempt = *ref.job->record.FindAttempt(ref.attempt);
-    if (session->HeldAtHello({ref.job->id, ref.attempt})) continue;
+    const auto held = session->held().find({ref.job->id, ref.attempt});
+    const bool still_held = held != session->held().end() && held->second < kReleasedGeneration;
+    if (still_held) continue;
     const NodeProgress& progress = attempt.nodes[ref.node_index];
     if (attempt.over()) {
       if (!progress.gone) continue;
@@ -162,8 +164,9 @@ v1::AssignmentSnapshot CoordinatorCore::Impl::SnapshotFor(AgentSession& session)
     const std::optional<uint32_t> index =
         attempt == nullptr ? std::nullopt : JobIndex::NodeIndexOf(*attempt, node);
     if (!index.has_value()) continue;
-    const v1::Assignment assignment =
-        AssignmentFor(id.job, *attempt, *index, NodeLogsStored(*entry, *attempt, *index));
+    const bool released = entry->released[id.attempt - 1][*index];
+    const v1::Assignment assignment = AssignmentFor(
+        id.job, *attempt, *index, released || NodeLogsStored(*entry, *attempt, *index));
     if (assignment.desired() == v1::Assignment::RELEASED) dropped.push_back(id);
     session.Noted(id, assignment.generation());
     *snapshot.add_assignments() = assignment;

@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include "coordinator/core/job_policy.h"
 #include "tests/unit/coordinator_core/world.h"
 
 namespace muster::testing {
@@ -57,6 +58,29 @@ TEST(Logs, ARestartedCoordinatorReleasesWhenItLearnsTheSizes) {
   world.Connect("node-1");
   EXPECT_NE(world.Agent("node-1").Find(job), nullptr);
   world.core().OnLogCommitted({job, 1}, Rank{0}, 100);
+  EXPECT_EQ(world.Agent("node-1").Find(job), nullptr);
+}
+
+TEST(Logs, ARestartedCoordinatorTakesNoReleaseBack) {
+  World world;
+  const JobId job = world.SubmitAndStart(world.Spec({"node-1"}, 1));
+  world.LogClosed(0, 100);
+  world.core().OnLogCommitted({job, 1}, Rank{0}, 100);
+  v1::Assignment released = *world.Agent("node-1").Find(job);
+  world.FinishAll();
+  ASSERT_EQ(world.Agent("node-1").Find(job), nullptr);
+  world.Restart();
+  // The agent has been told, and says hello before it has forgotten: its files may be gone by the
+  // time of the answer, and nobody would tell their sizes again.
+  released.set_generation(kReleasedGeneration);
+  released.set_desired(Assignment::RELEASED);
+  world.Agent("node-1").assignments[{job, 1}] = released;
+  world.Connect("node-1");
+  for (const auto& message : world.Agent("node-1").inbox) {
+    for (const v1::Assignment& assignment : message.snapshot().assignments()) {
+      EXPECT_EQ(assignment.desired(), Assignment::RELEASED);
+    }
+  }
   EXPECT_EQ(world.Agent("node-1").Find(job), nullptr);
 }
 
