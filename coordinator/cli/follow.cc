@@ -115,7 +115,10 @@ void Follower::Handle(const News& news) {
                               MessageOf(ErrnoStatus(*news.console_closed, "write"))));
   }
   if (news.console_done) console_done_ = true;
-  if (news.files_done) files_done_ = true;
+  if (news.files_done) {
+    files_done_ = true;
+    files_status_ = news.files_status;
+  }
   for (int signal : news.signals) OnSignal(signal);
   if (news.watch_end) OnWatchEnd(*news.watch_end);
 }
@@ -158,9 +161,12 @@ void Follower::StartOutput() {
           ++files_progress_;
           return true;
         },
-        [this, ranks](const absl::Status&) {
+        [this, ranks](const absl::Status& status) {
           files_->Finish(ranks);
-          mailbox_.Add([](News& news) { news.files_done = true; });
+          mailbox_.Add([status](News& news) {
+            news.files_done = true;
+            news.files_status = status;
+          });
         });
   }
   if (options_.show_output) {

@@ -76,6 +76,9 @@ void Follower::DrainOutput() {
   }
   if (files_ && !files_done_) {
     reporter_.Say(fmt::format("the log files in {} are not complete", files_->folder()));
+  } else if (files_ && !files_status_.ok()) {
+    reporter_.Say(fmt::format("the log files in {} are not complete: {}", files_->folder(),
+                              MessageOf(files_status_)));
   } else if (files_ && files_->missing_bytes() > LostBytes()) {
     reporter_.Say(fmt::format("{} are missing from the log files in {}",
                               FormatBytes(files_->missing_bytes()), files_->folder()));

@@ -78,6 +78,8 @@ class Follower {
   bool output_started_ = false;
   bool console_done_ = true;
   bool files_done_ = true;
+  // How the stream of the files ended.
+  absl::Status files_status_;
   std::unique_ptr<RankFiles> files_;
   std::atomic<uint64_t> files_progress_ = 0;
   // Below here: threads that use what is above.

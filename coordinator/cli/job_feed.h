@@ -32,6 +32,7 @@ struct News {
   std::optional<int> console_closed;
   bool console_done = false;
   bool files_done = false;
+  absl::Status files_status;
 
   bool empty() const {
     return updates.empty() && signals.empty() && !connected && !watch_end && !console_closed &&

@@ -256,6 +256,8 @@ void LogReader::Pump() {
       index = ready_.front();
       ready_.pop_front();
       logs_[index].ready = false;
+      // Marked again while its end was being sent.
+      if (logs_[index].ended) continue;
       log = logs_[index];
     }
     // On a copy, without the lock: reading may take its time, and growth must not wait for it.
