@@ -143,6 +143,7 @@ JournalFacts FactsOf(const JournalAttempt& attempt, const ShimRecord& record,
       AddStopped(adder, attempt, record.stopped());
       break;
     case ShimRecord::kBegun:
+    case ShimRecord::kLogsGrew:  // No record, and told elsewhere.
     case ShimRecord::BODY_NOT_SET:
       break;
   }

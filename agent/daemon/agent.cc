@@ -67,8 +67,10 @@ absl::Status Agent::Start() {
   if (!launcher.ok()) return launcher.status();
   launcher_ = *std::move(launcher);
 
-  spool_ = std::make_unique<InotifySpool>(
-      loop_, attempts_directory_, [this](const LogFileId& file) { shipper_->OnSpoolGrew(file); });
+  launcher_->SetLogsGrew([this](const AttemptId& attempt, uint32_t rank) {
+    shipper_->OnSpoolGrew({attempt, rank});
+  });
+  spool_ = std::make_unique<FileSpool>(attempts_directory_);
   shipper_ = std::make_unique<LogShipper>(
       loop_, config_.node_id, *spool_,
       LogShipper::Callbacks{

@@ -56,7 +56,7 @@ class Agent final : private AgentObserver {
   EventLoop loop_;
   FileAgentStore store_;
   std::unique_ptr<ShimLauncher> launcher_;
-  std::unique_ptr<InotifySpool> spool_;
+  std::unique_ptr<FileSpool> spool_;
   std::unique_ptr<LogShipper> shipper_;
   std::unique_ptr<AgentCore> core_;
   std::unique_ptr<LogClient> logs_;

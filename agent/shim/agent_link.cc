@@ -146,17 +146,27 @@ void AgentLink::WatchAgent(bool for_room) {
 void AgentLink::SendRecords() {
   if (next_index_ == 0) next_index_ = 1;
   while (agent_ && !waits_for_room_ && next_index_ < journal_.flushed_index()) {
-    const std::string_view record = journal_.Serialised(next_index_);
-    const ssize_t sent =
-        ::send(agent_.get(), record.data(), record.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent >= 0) {
-      ++next_index_;
-    } else if (errno == EAGAIN) {
-      WatchAgent(/*for_room=*/true);
-    } else if (errno != EINTR) {
-      DropAgent();
-    }
+    if (SendPacket(journal_.Serialised(next_index_))) ++next_index_;
   }
+}
+
+bool AgentLink::Send(const internal::ShimRecord& packet) {
+  return CanSend() && SendPacket(packet.SerializeAsString());
+}
+
+// False: not sent. Then there is no agent any more, or it has to make room first.
+bool AgentLink::SendPacket(std::string_view packet) {
+  ssize_t sent = 0;
+  do {
+    sent = ::send(agent_.get(), packet.data(), packet.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  if (sent >= 0) return true;
+  if (errno == EAGAIN) {
+    WatchAgent(/*for_room=*/true);
+  } else {
+    DropAgent();
+  }
+  return false;
 }
 
 void AgentLink::DropCandidate() {

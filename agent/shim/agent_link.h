@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "agent/shim/poller.h"
 #include "agent/shim/record_journal.h"
@@ -31,9 +32,15 @@ class AgentLink {
   // Sends flushed records that the attached agent has not been sent, as many as go without waiting.
   void SendRecords();
 
+  // Sends what is no record now; false: it was not sent. Without an agent, or while it does not
+  // read, CanSend is false; the loop turns when that changes.
+  bool Send(const internal::ShimRecord& packet);
+  bool CanSend() const { return agent_.valid() && !waits_for_room_; }
+
   bool attached() const { return agent_.valid(); }
 
  private:
+  bool SendPacket(std::string_view packet);
   void Accept();
   void OnReadable(bool from_candidate);
   void WatchAgent(bool for_room);

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "agent/shim/exec_image.h"
+#include "agent/shim/log_growth.h"
 #include "agent/shim/oom_watch.h"
 #include "agent/shim/poller.h"
 #include "agent/shim/process_setup.h"
@@ -28,6 +29,7 @@ namespace muster::shim {
 struct RankEnvironment {
   Poller* poller = nullptr;
   RecordJournal* journal = nullptr;
+  LogGrowth* growth = nullptr;
   Inherited inherited;
   OomWatch oom_watch;
   std::string working_directory;

@@ -57,6 +57,7 @@ Supervisor::Supervisor(internal::ShimBootstrap bootstrap, const Inherited& inher
       link_(poller_, journal_, [this](const auto& request) { HandleRequest(request); }) {
   environment_.poller = &poller_;
   environment_.journal = &journal_;
+  environment_.growth = &growth_;
   environment_.inherited = inherited;
   environment_.working_directory = bootstrap_.working_directory();
   environment_.pipe_bytes = PipeBytesFor(static_cast<size_t>(bootstrap_.ranks_size()));
@@ -70,6 +71,7 @@ int Supervisor::Run() {
     // Before anybody is told: a record must survive the shim.
     journal_.Flush(Now());
     link_.SendRecords();
+    growth_.Tell(Now());
     poller_.RunOnce(NextDeadline());
     OnTime(Now());
   }
@@ -300,8 +302,8 @@ void Supervisor::SelfStop(const std::string& reason, milliseconds grace) {
 SteadyTime Supervisor::NextDeadline() const {
   SteadyTime next = Now() + kLinger;
   for (const OptionalTime& time :
-       {journal_.deadline(), checks_end_, lease_end_, kill_at_, next_pass_, cleanup_end_,
-        next_log_check_, next_retry_, linger_end_, fake_end_}) {
+       {journal_.deadline(), growth_.deadline(), checks_end_, lease_end_, kill_at_, next_pass_,
+        cleanup_end_, next_log_check_, next_retry_, linger_end_, fake_end_}) {
     if (time) next = std::min(next, *time);
   }
   return next;
@@ -341,9 +343,9 @@ void Supervisor::OnTime(SteadyTime now) {
     timespec wall = {};
     ::clock_gettime(CLOCK_REALTIME, &wall);
     for (const auto& rank : ranks_) {
-      if (!rank->log_closed()) {
-        rank->log().Retry(int64_t{wall.tv_sec} * 1'000'000'000 + wall.tv_nsec, now);
-      }
+      if (rank->log_closed() || !rank->log().HasBacklog()) continue;
+      rank->log().Retry(int64_t{wall.tv_sec} * 1'000'000'000 + wall.tv_nsec, now);
+      growth_.Note(rank->number());
     }
   }
   const bool backlog =

@@ -23,6 +23,7 @@
 #include "agent/shim/agent_link.h"
 #include "agent/shim/exec_checker.h"
 #include "agent/shim/lease.h"
+#include "agent/shim/log_growth.h"
 #include "agent/shim/poller.h"
 #include "agent/shim/process_setup.h"
 #include "agent/shim/process_tree.h"
@@ -89,6 +90,7 @@ class Supervisor {
   Poller poller_;
   RecordJournal journal_;
   AgentLink link_;
+  LogGrowth growth_{link_};
   UniqueFd lock_;
   // Shared: the control group of the attempt is in use.
   UniqueFd cgroup_lock_;

@@ -198,6 +198,10 @@ void ShimFollower::OnDisconnected() {
 }
 
 void ShimFollower::OnRecord(const internal::ShimRecord& record) {
+  if (record.has_logs_grew()) {
+    if (!dead_ && owner_ != nullptr) owner_->OnLogsGrew(*this, record.logs_grew());
+    return;
+  }
   if (dead_ || record.index() < next_index_) return;
   if (record.index() > next_index_) {
     spdlog::error("shim record gap job={} attempt={} expected={} got={}", id_.job.value(),

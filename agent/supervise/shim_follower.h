@@ -34,6 +34,8 @@ class ShimFollower : public std::enable_shared_from_this<ShimFollower> {
    public:
     virtual ~Owner() = default;
     virtual void OnShimRecord(ShimFollower& shim, const internal::ShimRecord& record) = 0;
+    // Log files of these ranks have grown.
+    virtual void OnLogsGrew(ShimFollower& shim, const internal::ShimLogsGrew& grew) = 0;
     // Nothing of this shim comes any more.
     virtual void OnShimGone(ShimFollower& shim, const std::string& reason) = 0;
   };

@@ -244,6 +244,11 @@ void ShimLauncher::OnShimRecord(ShimFollower& shim, const internal::ShimRecord& 
   if (all_stopped_ && shim.finished()) shim.Quit();
 }
 
+void ShimLauncher::OnLogsGrew(ShimFollower& shim, const internal::ShimLogsGrew& grew) {
+  if (!logs_grew_) return;
+  for (const uint32_t rank : grew.ranks()) logs_grew_(shim.id(), rank);
+}
+
 void ShimLauncher::OnShimGone(ShimFollower& shim, const std::string& reason) {
   cgroup_locks_.erase(shim.id());
   if (observer_ != nullptr) observer_->OnGone(shim.id(), reason);

@@ -53,6 +53,11 @@ class ShimLauncher final : public Launcher, private ShimFollower::Owner {
   ~ShimLauncher() override;
 
   void SetObserver(Observer* observer) override { observer_ = observer; }
+  // `grew` is told the log files that grow, each at most every 10 ms. What grew while no agent was
+  // attached is told to the next one.
+  void SetLogsGrew(std::function<void(const AttemptId&, uint32_t rank)> grew) {
+    logs_grew_ = std::move(grew);
+  }
   std::vector<AttemptId> ListAttempts() override;
   void Launch(const AttemptId& id, internal::ShimBootstrap bootstrap) override;
   void Adopt(const AttemptId& id, uint64_t next_index) override;
@@ -76,6 +81,7 @@ class ShimLauncher final : public Launcher, private ShimFollower::Owner {
 
   ShimLauncher(EventLoop& loop, ShimLauncherOptions options, UniqueFd root);
   void OnShimRecord(ShimFollower& shim, const internal::ShimRecord& record) override;
+  void OnLogsGrew(ShimFollower& shim, const internal::ShimLogsGrew& grew) override;
   void OnShimGone(ShimFollower& shim, const std::string& reason) override;
 
   Follower Find(const AttemptId& id) const;
@@ -106,6 +112,7 @@ class ShimLauncher final : public Launcher, private ShimFollower::Owner {
   // Of attempts whose shim has no lock of its own yet.
   std::map<AttemptId, UniqueFd> cgroup_locks_;
   bool ending_ = false;
+  std::function<void(const AttemptId&, uint32_t)> logs_grew_;
   std::function<void()> all_stopped_;
   Executor::TimerId stale_timer_ = 0;
   // Posted tasks look here whether the launcher still lives.

@@ -131,6 +131,39 @@ TEST_F(LauncherTest, KeepsAttemptsApart) {
   EXPECT_THAT(launcher_->ListAttempts(), ::testing::ElementsAre(kFirst, kSecond));
 }
 
+TEST_F(LauncherTest, TellsWhichLogsGrow) {
+  std::map<uint32_t, int> told;
+  const auto count = [&](const AttemptId& id, uint32_t rank) {
+    EXPECT_EQ(id, kFirst);
+    ++told[rank];
+  };
+  launcher_->SetLogsGrew(count);
+  const std::string wait = fmt::format("until test -e {}/go; do sleep 0.01; done;", temp_.path());
+  Start(kFirst, {"exec sleep 600", "echo a;" + wait + "echo b; exec sleep 600"});
+  ASSERT_TRUE(Wait([&] { return told[1] > 0; }));
+  // The next agent is told what grows, too.
+  Restart();
+  told.clear();
+  launcher_->SetLogsGrew(count);
+  launcher_->Adopt(kFirst, 1);
+  ASSERT_TRUE(Wait([&] { return Saw(kFirst, Record::kRankStarted, 2); }));
+  UniqueFd(::open((temp_.path() + "/go").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).Reset();
+  ASSERT_TRUE(Wait([&] { return told[1] > 0; }));
+  EXPECT_EQ(told[0], 0);
+}
+
+TEST_F(LauncherTest, TellsOfAFloodNowAndThenOnly) {
+  int told = 0;
+  launcher_->SetLogsGrew([&](const AttemptId&, uint32_t) { ++told; });
+  const auto begin = loop_.clock().Now();
+  Start(kFirst, {"i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done"});
+  ASSERT_TRUE(Wait([&] { return Saw(kFirst, Record::kLogClosed); }));
+  const auto took =
+      std::chrono::duration_cast<std::chrono::milliseconds>(loop_.clock().Now() - begin);
+  EXPECT_GT(told, 0);
+  EXPECT_LE(told, took / std::chrono::milliseconds(10) + 2);
+}
+
 TEST_F(LauncherTest, StopAllEndsEveryShim) {
   Start(kFirst, {"exec sleep 600"});
   Start(kSecond, {"exit 0"});

@@ -1,13 +1,11 @@
 #include "agent/supervise/spool.h"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <functional>
-#include <thread>
+#include <string>
 
 #include "agent/supervise/attempt_directory.h"
 #include "tests/process/agent/temp_directory.h"
@@ -15,30 +13,10 @@
 namespace muster {
 namespace {
 
-using std::chrono::milliseconds;
-
 const AttemptId kAttempt{JobId("j"), 1};
 
 class SpoolTest : public ::testing::Test {
  protected:
-  SpoolTest() : spool_(loop_, temp_.path(), [this](const LogFileId& file) { OnGrew(file); }) {}
-
-  void OnGrew(const LogFileId& file) {
-    ++told_[file.rank];
-    loop_.Stop();
-  }
-
-  // Runs the loop until `done` or a deadline.
-  bool Wait(const std::function<bool()>& done) {
-    const auto deadline = loop_.clock().Now() + std::chrono::seconds(20);
-    while (!done() && loop_.clock().Now() < deadline) {
-      const auto timer = loop_.PostAfter(milliseconds(100), [this] { loop_.Stop(); });
-      loop_.Run();
-      loop_.Cancel(timer);
-    }
-    return done();
-  }
-
   void MakeAttempt() { ASSERT_EQ(::mkdir(Path("").c_str(), 0700), 0); }
   std::string Path(const std::string& name) const {
     return temp_.path() + "/" + AttemptDirectoryName(kAttempt) + "/" + name;
@@ -49,36 +27,17 @@ class SpoolTest : public ::testing::Test {
   }
 
   TempDirectory temp_;
-  EventLoop loop_;
-  InotifySpool spool_;
-  std::map<uint32_t, int> told_;
+  FileSpool spool_{temp_.path()};
 };
 
-TEST_F(SpoolTest, ToldOfFilesInAttemptsThatComeLater) {
+TEST_F(SpoolTest, ReadsWhatIsAppended) {
   MakeAttempt();
   const UniqueFd file = Open(3);
   ASSERT_EQ(::write(file.get(), "abc", 3), 3);
-  ASSERT_TRUE(Wait([&] { return told_[3] > 0; }));
   EXPECT_EQ(*spool_.Read({kAttempt, 3}, 1, 100), "bc");
-  told_.clear();
   ASSERT_EQ(::write(file.get(), "d", 1), 1);
-  EXPECT_TRUE(Wait([&] { return told_[3] > 0; }));
-}
-
-TEST_F(SpoolTest, AFloodIsToldNowAndThenOnly) {
-  MakeAttempt();
-  const UniqueFd file = Open(0);
-  ASSERT_TRUE(Wait([&] { return told_[0] > 0; }));
-  told_.clear();
-  const auto begin = loop_.clock().Now();
-  std::thread writer([&] {
-    const std::string line(100, 'x');
-    for (int i = 0; i < 50'000; ++i) ASSERT_EQ(::write(file.get(), line.data(), line.size()), 100);
-  });
-  ASSERT_TRUE(Wait([&] { return spool_.Stat({kAttempt, 0})->end == 5'000'000; }));
-  const auto took = std::chrono::duration_cast<milliseconds>(loop_.clock().Now() - begin);
-  writer.join();
-  EXPECT_LE(told_[0], took / InotifySpool::kGrowthInterval + 2);
+  EXPECT_EQ(spool_.Stat({kAttempt, 3})->end, 4u);
+  EXPECT_EQ(*spool_.Read({kAttempt, 3}, 3, 100), "d");
 }
 
 TEST_F(SpoolTest, WhatDoesNotExistIsEmpty) {
@@ -110,15 +69,13 @@ TEST_F(SpoolTest, FollowsNoSymbolicLink) {
 TEST_F(SpoolTest, ForgetsAnAttempt) {
   MakeAttempt();
   const UniqueFd file = Open(0);
-  ASSERT_TRUE(Wait([&] { return told_[0] > 0; }));
+  ASSERT_EQ(::write(file.get(), "abc", 3), 3);
+  EXPECT_EQ(spool_.Stat({kAttempt, 0})->end, 3u);
   spool_.Forget(kAttempt);
   spool_.Forget(kAttempt);
-  told_.clear();
-  ASSERT_EQ(::write(file.get(), "x", 1), 1);
-  const auto timer = loop_.PostAfter(milliseconds(50), [this] { loop_.Stop(); });
-  loop_.Run();
-  loop_.Cancel(timer);
-  EXPECT_EQ(told_[0], 0);
+  ASSERT_EQ(::unlink(Path(RankLogName(0)).c_str()), 0);
+  // The deleted file is not held open.
+  EXPECT_EQ(spool_.Stat({kAttempt, 0})->end, 0u);
 }
 
 }  // namespace

@@ -276,6 +276,8 @@ bool ShimClient::ReceiveOne(int timeout_ms) {
   }
   internal::ShimRecord record;
   if (!record.ParseFromArray(packet.data(), static_cast<int>(count))) return false;
+  // No record of the file.
+  if (record.has_logs_grew()) return true;
   records_.push_back(std::move(record));
   return true;
 }
