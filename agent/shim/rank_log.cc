@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "agent/shim/text.h"
 
@@ -32,13 +33,17 @@ std::string CountersFrame(FrameKind kind, int64_t time_ns,
 
 }  // namespace
 
-std::error_code RankLog::Create(const std::string& path, uint64_t quota_bytes,
-                                uint64_t file_size_limit) {
-  fd_.Reset(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd_) return {errno, std::generic_category()};
+void RankLog::Begin(std::string path, uint64_t quota_bytes, uint64_t file_size_limit) {
+  path_ = std::move(path);
   quota_bytes_ = quota_bytes;
   file_size_limit_ = file_size_limit;
-  return {};
+}
+
+// False, with errno, when the file cannot be created.
+bool RankLog::EnsureFile() {
+  if (fd_) return true;
+  fd_.Reset(::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  return fd_.valid();
 }
 
 void RankLog::Write(FrameKind stream, std::string_view bytes, int64_t time_ns, SteadyTime now) {
@@ -98,6 +103,7 @@ void RankLog::Drop(FrameKind stream, uint64_t bytes, std::string_view reason) {
 
 // Makes sure that `bytes` more can be written. False, with errno, when the file system refuses.
 bool RankLog::Reserve(uint64_t bytes) {
+  if (!EnsureFile()) return false;
   if (!reserving_works_ || size_bytes_ + bytes <= reserved_bytes_) return true;
   // Grows with the log, so that short logs stay small and long ones need few calls.
   const uint64_t generous =
@@ -201,7 +207,7 @@ void RankLog::Commit(uint64_t size) {
 }
 
 void RankLog::Close(int64_t time_ns) {
-  if (WriteRest() && (!HasGap() || WriteGap(time_ns))) {
+  if (written_bytes_ > 0 && EnsureFile() && WriteRest() && (!HasGap() || WriteGap(time_ns))) {
     std::string frame =
         CountersFrame(FrameKind::kEnd, time_ns, EncodeFrameEnd({written_bytes_, dropped_bytes_}));
     iovec part = {frame.data(), frame.size()};

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include "agent/shim/poller.h"
 #include "common/io/log_frame.h"
@@ -20,10 +19,10 @@ namespace muster::shim {
 
 class RankLog {
  public:
-  // Creates the file, which must not exist. `quota_bytes`: limit of bytes that are not committed, 0
-  // for none. `file_size_limit`: RLIMIT_FSIZE of this process; the log ends properly below it.
-  [[nodiscard]] std::error_code Create(const std::string& path, uint64_t quota_bytes,
-                                       uint64_t file_size_limit);
+  // Logs to `path`, which must not exist; it is created with the first output, so a rank that
+  // writes nothing has no file. `quota_bytes`: limit of bytes that are not committed, 0 for none.
+  // `file_size_limit`: RLIMIT_FSIZE of this process; the log ends properly below it.
+  void Begin(std::string path, uint64_t quota_bytes, uint64_t file_size_limit);
 
   // Stores what was read from a stream, at most kMaxFramePayloadBytes, stamped `time_ns`; or drops
   // it.
@@ -54,14 +53,16 @@ class RankLog {
  private:
   bool HasGap() const { return gap_.stdout_bytes != 0 || gap_.stderr_bytes != 0; }
   void Drop(FrameKind stream, uint64_t bytes, std::string_view reason);
+  bool EnsureFile();
   bool Reserve(uint64_t bytes);
   bool WriteRest();
   bool WriteFrames(iovec* parts, int count, uint64_t lost_if_cut);
   bool WriteGap(int64_t time_ns);
 
-  UniqueFd fd_;
+  std::string path_;
   uint64_t quota_bytes_ = 0;
   uint64_t file_size_limit_ = UINT64_MAX;
+  UniqueFd fd_;
   uint64_t size_bytes_ = 0;
   uint64_t committed_bytes_ = 0;
   uint64_t punched_bytes_ = 0;

@@ -42,8 +42,8 @@ RankProcess::~RankProcess() {
   cgroup_.Remove();
 }
 
-std::error_code RankProcess::CreateLog(const std::string& path, uint64_t quota_bytes) {
-  return log_.Create(path, quota_bytes, environment_.inherited.file_size_limit);
+void RankProcess::SetLog(std::string path, uint64_t quota_bytes) {
+  log_.Begin(std::move(path), quota_bytes, environment_.inherited.file_size_limit);
 }
 
 void RankProcess::Start(const Strings& added) {

@@ -69,8 +69,8 @@ class RankProcess {
   // Path for execve, from CheckExec.
   void SetPath(std::string path) { path_ = std::move(path); }
 
-  // Creates the log file.
-  [[nodiscard]] std::error_code CreateLog(const std::string& path, uint64_t quota_bytes);
+  // Where output goes.
+  void SetLog(std::string path, uint64_t quota_bytes);
   // Makes the cgroup; without a usable one the rank runs in the shim's.
   void CreateCgroup(const std::string& parent) { (void)cgroup_.Create(parent, number()); }
 

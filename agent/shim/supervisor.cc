@@ -180,8 +180,7 @@ void Supervisor::EndPrepare(std::vector<Problem> problems, std::vector<std::stri
   checks_end_.reset();
   for (Problem& problem : problems) problems_.push_back(std::move(problem));
   if (problems_.empty()) {
-    const std::string problem = PrepareRankFiles(paths);
-    if (!problem.empty()) problems_.push_back({"log-file", problem});
+    MakeRanks(paths);
   }
   internal::ShimRecord record;
   if (problems_.empty()) {
@@ -201,8 +200,8 @@ void Supervisor::EndPrepare(std::vector<Problem> problems, std::vector<std::stri
   phase_ = Phase::kFailed;
 }
 
-// The ranks with log files and cgroups. Empty on success.
-std::string Supervisor::PrepareRankFiles(const std::vector<std::string>& paths) {
+// The ranks with their cgroups.
+void Supervisor::MakeRanks(const std::vector<std::string>& paths) {
   for (int i = 0; i < bootstrap_.ranks_size(); ++i) {
     // Moved: the environments are the largest thing that the shim holds.
     ranks_.push_back(
@@ -213,14 +212,11 @@ std::string Supervisor::PrepareRankFiles(const std::vector<std::string>& paths) 
         bootstrap_.fake_unkillable_rank() == rank.number()) {
       rank.NeverBelieveEnd();
     }
-    const std::string path = RankLogPath(bootstrap_.attempt_directory(), rank.number());
-    if (const std::error_code error = rank.CreateLog(path, bootstrap_.log_quota_bytes())) {
-      return "cannot create " + path + ": " + ErrnoText(error.value());
-    }
+    rank.SetLog(RankLogPath(bootstrap_.attempt_directory(), rank.number()),
+                bootstrap_.log_quota_bytes());
     if (!bootstrap_.cgroup_directory().empty()) rank.CreateCgroup(bootstrap_.cgroup_directory());
   }
   bootstrap_.clear_ranks();
-  return "";
 }
 
 void Supervisor::HandleRequest(const internal::ShimRequest& request) {

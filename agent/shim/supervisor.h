@@ -58,7 +58,7 @@ class Supervisor {
   void Prepare();
   void TakeLeases();
   void EndPrepare(std::vector<Problem> problems, std::vector<std::string> paths);
-  std::string PrepareRankFiles(const std::vector<std::string>& paths);
+  void MakeRanks(const std::vector<std::string>& paths);
   void HandleRequest(const internal::ShimRequest& request);
   void StartRanks(const Strings& added);
   void OnSignals();

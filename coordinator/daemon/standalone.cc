@@ -17,6 +17,7 @@
 #include "common/base/annotate.h"
 #include "common/base/mutex.h"
 #include "common/io/atomic_file.h"
+#include "common/io/worker_thread.h"
 #include "common/log/log.h"
 #include "coordinator/daemon/agent_processes.h"
 #include "coordinator/daemon/coordinator.h"
@@ -64,6 +65,8 @@ struct Standalone::Parts {
   std::optional<DirectoryLock> lock;
   std::optional<AgentProcesses> agents;
   std::unique_ptr<Coordinator> coordinator;
+  // Deletes old runs beside the start, when there is little else to do.
+  std::optional<WorkerThread> pruner;
   bool stopped = false;
 
   Mutex mutex;
@@ -190,6 +193,8 @@ absl::StatusOr<std::unique_ptr<Standalone>> Standalone::Start(StandaloneOptions 
   if (!listener.ok()) return listener.status();
   status = p->SpawnAgents(address);
   if (!status.ok()) return status;
+  p->pruner.emplace("prune");
+  p->pruner->Post([directory = p->directory] { (void)PruneLocalRuns(directory); });
 
   CoordinatorConfig config;
   config.directory = p->folder;
@@ -247,7 +252,7 @@ void Standalone::Stop(std::chrono::milliseconds limit) {
   // Without a job there is nothing to look at later.
   if (!accepted) fs::remove_all(p.folder, error);
   p.lock.reset();
-  (void)PruneLocalRuns(p.directory);
+  p.pruner.reset();
 }
 
 }  // namespace muster

@@ -117,8 +117,9 @@ class SweepAfterDeath : public LauncherTest, public ::testing::WithParamInterfac
   // A rank with a child of its own session that has lost its marks, and one that has not.
   std::vector<int> StartFamily() {
     const std::string pids = temp_.path() + "/pids";
-    Start(kAttempt, {"setsid sleep 600 & a=$!; env -i sleep 600 & b=$!; echo $a $b $$ >" + pids +
-                     "; sleep 600"});
+    Start(kAttempt,
+          {"echo family; setsid sleep 600 & a=$!; env -i sleep 600 & b=$!; echo $a $b $$ >" + pids +
+           "; sleep 600"});
     std::vector<int> all(3);
     const std::string line = WaitForLine(pids);
     EXPECT_EQ(std::sscanf(line.c_str(), "%d %d %d", &all[0], &all[1], &all[2]), 3);
@@ -128,6 +129,8 @@ class SweepAfterDeath : public LauncherTest, public ::testing::WithParamInterfac
 
 TEST_P(SweepAfterDeath, LeavesNothingOfTheAttempt) {
   const std::vector<int> family = StartFamily();
+  // A log exists once there is output.
+  ASSERT_TRUE(Wait([&] { return Exists(Directory(kAttempt) + "/" + RankLogName(0)); }));
   ASSERT_EQ(::kill(ShimPid(kAttempt), SIGKILL), 0);
   ASSERT_TRUE(Wait([&] { return Gone(kAttempt); }));
   std::optional<Launcher::SweepResult> result;

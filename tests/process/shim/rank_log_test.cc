@@ -2,6 +2,7 @@
 
 #include "agent/shim/rank_log.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -49,7 +50,7 @@ class RankLogFile : public ::testing::Test {
 };
 
 TEST_F(RankLogFile, ACutFrameIsCompletedAndTheFileNeverShrinks) {
-  ASSERT_FALSE(log_.Create(path_, 0, UINT64_MAX));
+  log_.Begin(path_, 0, UINT64_MAX);
   Write(FrameKind::kStdout, "first");
   WithLimit(100, [&] {
     Write(FrameKind::kStdout, std::string(200, 'a'));
@@ -73,7 +74,7 @@ TEST_F(RankLogFile, ACutFrameIsCompletedAndTheFileNeverShrinks) {
 }
 
 TEST_F(RankLogFile, AFrameThatStaysCutCountsAsDropped) {
-  ASSERT_FALSE(log_.Create(path_, 0, UINT64_MAX));
+  log_.Begin(path_, 0, UINT64_MAX);
   WithLimit(100, [&] {
     Write(FrameKind::kStdout, "first");
     Write(FrameKind::kStdout, std::string(200, 'a'));
@@ -88,7 +89,7 @@ TEST_F(RankLogFile, AFrameThatStaysCutCountsAsDropped) {
 }
 
 TEST_F(RankLogFile, AKnownLimitIsFilledUpAndLeavesRoomForTheEnd) {
-  ASSERT_FALSE(log_.Create(path_, 0, 1000));
+  log_.Begin(path_, 0, 1000);
   for (int i = 0; i < 50; ++i) Write(FrameKind::kStdout, std::string(60, 'a'));
   log_.Close(2);
   const DecodedLog log = ReadLogFile(path_);
@@ -100,7 +101,7 @@ TEST_F(RankLogFile, AKnownLimitIsFilledUpAndLeavesRoomForTheEnd) {
 }
 
 TEST_F(RankLogFile, TheQuotaCountsWhatIsNotCommitted) {
-  ASSERT_FALSE(log_.Create(path_, 1000, UINT64_MAX));
+  log_.Begin(path_, 1000, UINT64_MAX);
   Write(FrameKind::kStdout, std::string(900, 'a'));
   Write(FrameKind::kStderr, std::string(900, 'b'));
   EXPECT_EQ(log_.dropped_bytes(), 900u);
@@ -115,9 +116,38 @@ TEST_F(RankLogFile, TheQuotaCountsWhatIsNotCommitted) {
 }
 
 TEST_F(RankLogFile, DoesNotWriteIntoAFileThatIsThere) {
-  ASSERT_FALSE(log_.Create(path_, 0, UINT64_MAX));
+  log_.Begin(path_, 0, UINT64_MAX);
+  Write(FrameKind::kStdout, "first");
   RankLog second;
-  EXPECT_EQ(second.Create(path_, 0, UINT64_MAX).value(), EEXIST);
+  second.Begin(path_, 0, UINT64_MAX);
+  second.Write(FrameKind::kStdout, "second", 1, now_);
+  EXPECT_EQ(second.dropped_bytes(), 6u);
+  EXPECT_THAT(second.drop_reason(), ::testing::HasSubstr("EEXIST"));
+  second.Close(2);
+  log_.Close(2);
+  EXPECT_EQ(ReadLogFile(path_).stdout_bytes, "first");
+}
+
+TEST_F(RankLogFile, NoOutputIsNoFile) {
+  log_.Begin(path_, 0, UINT64_MAX);
+  log_.Close(2);
+  EXPECT_EQ(log_.size_bytes(), 0u);
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(RankLogFile, WhatCameBeforeTheFileCouldBeMadeIsCounted) {
+  const std::string folder = folder_.path() + "/later";
+  log_.Begin(folder + "/log", 0, UINT64_MAX);
+  Write(FrameKind::kStdout, "lost");
+  std::filesystem::create_directory(folder);
+  now_ += std::chrono::seconds(1);
+  log_.Retry(1, now_);
+  Write(FrameKind::kStdout, "kept");
+  log_.Close(2);
+  const DecodedLog log = ReadLogFile(folder + "/log");
+  EXPECT_EQ(log.stdout_bytes, "kept");
+  EXPECT_EQ(log.gaps, (FrameGap{4, 0}));
+  EXPECT_EQ(log.end, (FrameEnd{8, 4}));
 }
 
 }  // namespace

@@ -102,12 +102,14 @@ TEST_F(ShimLog, GoesOnWhenARankClosesAStream) {
   EXPECT_EQ(shim_.Log(0).stderr_bytes, "b\n");
 }
 
-TEST_F(ShimLog, ASilentRankHasAnEndFrame) {
+TEST_F(ShimLog, ASilentRankHasAnEmptyLogWithoutAFile) {
   shim_.AddProbe({});
   ASSERT_TRUE(shim_.RunToEnd());
-  const DecodedLog log = shim_.Log(0);
-  EXPECT_EQ(log.end, (FrameEnd{0, 0}));
-  EXPECT_EQ(log.frame_count, 1);
+  const internal::ShimRecord* closed =
+      shim_.WaitFor([](const internal::ShimRecord& record) { return record.has_log_closed(); }, 20);
+  ASSERT_NE(closed, nullptr);
+  EXPECT_EQ(closed->log_closed().size(), 0u);
+  EXPECT_FALSE(std::filesystem::exists(shim_.LogPath(0)));
 }
 
 TEST_F(ShimLog, AFileLimitDropsAndCountsAndStopsNobody) {
