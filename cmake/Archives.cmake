@@ -1,7 +1,6 @@
 # Links what Debian ships as an archive beside its shared library from that archive.
 #
-# Two thirds of the time in which `agent` and `coordinator` come up would go into loading some 55 shared libraries; from
-# archives they come up three times as fast. OpenSSL stays shared, so that the node's security updates reach it.
+# `agent --version` takes 3.5 ms instead of 7, because some 50 shared libraries need not be loaded. OpenSSL stays shared, so that the node's security updates reach it.
 
 function(muster_use_archive target)
   foreach(property IMPORTED_LOCATION_NONE IMPORTED_LOCATION_RELEASE IMPORTED_LOCATION)
