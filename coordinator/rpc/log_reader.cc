@@ -24,7 +24,8 @@ LogReader::LogReader(const ServiceContext& services, grpc::CallbackServerContext
     : StreamReactor(services, call),
       job_(request.job_id()),
       request_(std::move(request)),
-      hub_(hub) {}
+      hub_(hub),
+      queue_(request_.follow()) {}
 
 void LogReader::Begin() {
   hub_.Add(job_, this);
@@ -94,11 +95,7 @@ absl::Status LogReader::StartAttempt(uint32_t attempt) {
   {
     MutexLock lock(mutex_);
     attempt_ = id;
-    logs_.clear();
-    ready_.clear();
-    open_logs_ = wanted.size();
-    for (const uint32_t rank : wanted) logs_.push_back(RankLog{.rank = Rank{rank}});
-    for (RankLog& log : logs_) MarkReadyLocked(log);
+    queue_.Reset(wanted);
   }
   RefreshStates();
   return absl::OkStatus();
@@ -110,7 +107,7 @@ void LogReader::OnJobLogsChanged() {
   size_t ranks = 0;
   {
     MutexLock lock(mutex_);
-    ranks = logs_.size();
+    ranks = queue_.size();
   }
   services().loop.PostAfter(RefreshDelay(ranks), [self = shared_from_this(), this] {
     refresh_posted_ = false;
@@ -127,13 +124,14 @@ void LogReader::RefreshStates() {
   const bool ended = services().core.HasEnded(job_);
   {
     MutexLock lock(mutex_);
-    for (RankLog& log : logs_) {
+    for (size_t i = 0; i < queue_.size(); ++i) {
+      const LogReadQueue::Log& log = queue_.log(i);
       if (log.ended) continue;
-      const std::optional<RankLogState> state = services().core.LogState(attempt_, log.rank);
-      log.state = state.value_or(RankLogState{.abandoned = true});
+      const std::optional<RankLogState> known = services().core.LogState(attempt_, log.rank);
+      RankLogState state = known.value_or(RankLogState{.abandoned = true});
       // Nobody waits for a disk that may stay full once the job is over.
-      if (ended && services().logs.Blocked({attempt_, log.rank})) log.state.abandoned = true;
-      if (log.state.abandoned || log.state.final_size.has_value()) MarkReadyLocked(log);
+      if (ended && services().logs.Blocked({attempt_, log.rank})) state.abandoned = true;
+      queue_.SetState(i, state);
     }
   }
   PostPump();
@@ -144,7 +142,7 @@ void LogReader::WatchForStall() {
   if (std::exchange(stall_watched_, true)) return;
   {
     MutexLock lock(mutex_);
-    last_progress_ = progress_;
+    last_progress_ = queue_.progress();
   }
   services().loop.PostAfter(kPatience, [self = shared_from_this(), this] {
     stall_watched_ = false;
@@ -152,7 +150,8 @@ void LogReader::WatchForStall() {
     bool stalled = false;
     {
       MutexLock lock(mutex_);
-      stalled = progress_ == last_progress_ && !waiting_for_client_ && open_logs_ > 0;
+      stalled =
+          queue_.progress() == last_progress_ && !waiting_for_client_ && queue_.open_logs() > 0;
     }
     if (stalled) {
       GiveUp();
@@ -165,11 +164,7 @@ void LogReader::WatchForStall() {
 void LogReader::GiveUp() {
   {
     MutexLock lock(mutex_);
-    for (RankLog& log : logs_) {
-      if (log.ended) continue;
-      log.state.abandoned = true;
-      MarkReadyLocked(log);
-    }
+    queue_.AbandonAll();
   }
   PostPump();
 }
@@ -206,12 +201,7 @@ void LogReader::OnWriteDone(bool ok) {
 void LogReader::OnLogGrowth(const StoredLogId& file, uint64_t committed) {
   {
     MutexLock lock(mutex_);
-    const auto log =
-        std::lower_bound(logs_.begin(), logs_.end(), file.rank,
-                         [](const RankLog& a, const Rank& rank) { return a.rank < rank; });
-    if (file.attempt != attempt_ || log == logs_.end() || log->rank != file.rank) return;
-    log->stored = std::max(log->stored, committed);
-    MarkReadyLocked(*log);
+    if (file.attempt != attempt_ || !queue_.Grow(file.rank, committed)) return;
   }
   PostPump();
 }
@@ -221,16 +211,10 @@ bool LogReader::ClientIsBehind() const {
          outbound_.queued_messages() >= kMaxQueuedMessages;
 }
 
-void LogReader::MarkReadyLocked(RankLog& log) {
-  if (log.ready || log.ended) return;
-  log.ready = true;
-  ready_.push_back(static_cast<size_t>(&log - logs_.data()));
-}
-
 void LogReader::PostPump() {
   {
     MutexLock lock(mutex_);
-    if (pumping_ || stopped_ || waiting_for_client_ || ready_.empty()) return;
+    if (pumping_ || stopped_ || waiting_for_client_ || !queue_.has_ready()) return;
     pumping_ = true;
   }
   services().logs.PostRead([self = shared_from_this(), this] { Pump(); });
@@ -240,56 +224,38 @@ void LogReader::PostPump() {
 
 void LogReader::Pump() {
   for (;;) {
-    RankLog log;
-    size_t index = 0;
-    bool all_ended = false;
+    std::optional<LogReadQueue::Turn> turn;
     {
       MutexLock lock(mutex_);
       // First the mark, then the look: a write that ends in between sees the mark.
       waiting_for_client_ = true;
       const bool full = ClientIsBehind();
       if (!full) waiting_for_client_ = false;
-      if (full || stopped_ || ready_.empty()) {
+      if (!full && !stopped_) turn = queue_.Take();
+      if (!turn.has_value()) {
         pumping_ = false;
         return;
       }
-      index = ready_.front();
-      ready_.pop_front();
-      logs_[index].ready = false;
-      // Marked again while its end was being sent.
-      if (logs_[index].ended) continue;
-      log = logs_[index];
     }
-    // On a copy, without the lock: reading may take its time, and growth must not wait for it.
-    if (!SendNext(log)) return;
+    // Without the lock: reading may take its time.
+    if (!SendNext(turn->log)) return;
+    LogReadQueue::After after;
     {
       MutexLock lock(mutex_);
-      RankLog& shared = logs_[index];
-      progress_ += log.position - shared.position;
-      shared.position = log.position;
-      shared.stored = std::max(shared.stored, log.stored);
-      shared.opened = true;
-      const bool at_end = !request_.follow() || shared.state.EndsAt(shared.stored);
-      if (shared.position < shared.stored) {
-        MarkReadyLocked(shared);
-      } else if (at_end) {
-        shared.ended = true;
-        log.state = shared.state;
-        log.ended = true;
-        all_ended = --open_logs_ == 0;
-        // Nobody touches the logs of this attempt any more: the loop may begin the next one.
-        if (all_ended) pumping_ = false;
-      }
+      after = queue_.Put(*turn);
+      // Nobody touches the logs of this attempt any more: the loop may begin the next one.
+      if (after == LogReadQueue::After::kAllEnded) pumping_ = false;
     }
-    if (log.ended) SendEnd(log);
-    if (all_ended) {
+    if (after != LogReadQueue::After::kOpen) SendEnd(turn->log);
+    if (after == LogReadQueue::After::kAllEnded) {
       OnLoop([this] { NextAttempt(); });
       return;
     }
   }
 }
 
-absl::Status LogReader::OpenLog(RankLog& log) {
+absl::Status LogReader::OpenLog(LogReadQueue::Log& log) {
+  log.opened = true;
   const StoredLogId file{attempt_, log.rank};
   log.stored = std::max(log.stored, services().logs.CommittedSize(file));
   if (request_.tail_bytes() == 0) return absl::OkStatus();
@@ -299,7 +265,7 @@ absl::Status LogReader::OpenLog(RankLog& log) {
   return absl::OkStatus();
 }
 
-bool LogReader::SendNext(RankLog& log) {
+bool LogReader::SendNext(LogReadQueue::Log& log) {
   absl::Status status;
   if (!log.opened) status = OpenLog(log);
   if (status.ok() && log.position < log.stored) {
@@ -328,7 +294,7 @@ bool LogReader::SendNext(RankLog& log) {
   return false;
 }
 
-void LogReader::SendEnd(const RankLog& log) {
+void LogReader::SendEnd(const LogReadQueue::Log& log) {
   v1::ReadLogsResponse response;
   response.set_attempt(attempt_.attempt);
   response.set_rank(log.rank.value);

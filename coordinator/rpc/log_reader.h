@@ -9,10 +9,9 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <vector>
 
 #include "common/rpc/outbound_stream.h"
+#include "coordinator/rpc/log_read_queue.h"
 #include "coordinator/rpc/log_reader_hub.h"
 #include "coordinator/rpc/stream_reactor.h"
 #include "muster/v1/job.pb.h"
@@ -43,17 +42,6 @@ class LogReader final : public StreamReactor<grpc::ServerWriteReactor<v1::ReadLo
   void OnJobLogsChanged() override;
 
  private:
-  struct RankLog {
-    Rank rank;
-    // Next byte to send, and bytes that are stored.
-    uint64_t position = 0;
-    uint64_t stored = 0;
-    RankLogState state;
-    bool opened = false;
-    bool ready = false;
-    bool ended = false;
-  };
-
   void Begin() override;
   void Ended() override;
 
@@ -66,15 +54,14 @@ class LogReader final : public StreamReactor<grpc::ServerWriteReactor<v1::ReadLo
   void Close(absl::Status status);
 
   // Any thread.
-  void MarkReadyLocked(RankLog& log) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ClientIsBehind() const;
   void PostPump();
 
   // Reading thread.
   void Pump();
-  absl::Status OpenLog(RankLog& log);
-  bool SendNext(RankLog& log);
-  void SendEnd(const RankLog& log);
+  absl::Status OpenLog(LogReadQueue::Log& log);
+  bool SendNext(LogReadQueue::Log& log);
+  void SendEnd(const LogReadQueue::Log& log);
 
   const JobId job_;
   const v1::ReadLogsRequest request_;
@@ -92,15 +79,11 @@ class LogReader final : public StreamReactor<grpc::ServerWriteReactor<v1::ReadLo
   AttemptId attempt_;
 
   Mutex mutex_;
-  // By position in the request, or by rank; never resized while a pump runs.
-  std::vector<RankLog> logs_ ABSL_GUARDED_BY(mutex_);
-  std::deque<size_t> ready_ ABSL_GUARDED_BY(mutex_);
-  size_t open_logs_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Not reset while a pump runs.
+  LogReadQueue queue_ ABSL_GUARDED_BY(mutex_);
   bool pumping_ ABSL_GUARDED_BY(mutex_) = false;
   bool waiting_for_client_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  // Grows with everything that is sent.
-  uint64_t progress_ ABSL_GUARDED_BY(mutex_) = 0;
 
   OutboundStream<LogReader, v1::ReadLogsResponse> outbound_{this};
 };

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "tests/fuzz/log_targets.h"
 #include "tests/fuzz/spec_targets.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -7,14 +7,9 @@
 #include <string_view>
 #include <vector>
 
-namespace muster {
+#include "tests/fuzz/fuzz_target.h"
 
-struct FuzzTarget {
-  // Also the name of the folder in tests/fuzz/corpus.
-  const char* name;
-  // Empty, or the invariant that does not hold.
-  std::string (*run)(std::string_view bytes);
-};
+namespace muster {
 
 std::string FuzzHostfile(std::string_view bytes);
 std::string FuzzEnvFile(std::string_view bytes);

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <string>
 
+#include "tests/fuzz/log_targets.h"
 #include "tests/fuzz/spec_targets.h"
 
 namespace muster {
@@ -28,8 +29,10 @@ TEST_P(Corpus, HoldsTheTargetsInvariants) {
   EXPECT_GT(files, 0u) << folder;
 }
 
-INSTANTIATE_TEST_SUITE_P(Fuzz, Corpus, ::testing::ValuesIn(SpecFuzzTargets()),
-                         [](const auto& target) { return std::string(target.param.name); });
+std::string Name(const testing::TestParamInfo<FuzzTarget>& target) { return target.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Spec, Corpus, testing::ValuesIn(SpecFuzzTargets()), Name);
+INSTANTIATE_TEST_SUITE_P(Logs, Corpus, testing::ValuesIn(LogFuzzTargets()), Name);
 
 }  // namespace
 }  // namespace muster
