@@ -400,11 +400,17 @@ void AgentCore::Launch(const AttemptId& id) {
     const auto age = std::chrono::duration_cast<milliseconds>(executor_.clock().Now() - fresh);
     context.lease = std::max(*stop_after - age, milliseconds(1));
   }
+  absl::StatusOr<internal::ShimBootstrap> bootstrap = ComposeBootstrap(launch, context);
+  if (!bootstrap.ok()) {
+    JournalFactsOf(FactsOfDeath(attempt, std::string(bootstrap.status().message()), {},
+                                executor_.clock().WallNow()));
+    return;
+  }
   Live& live = live_[id];
   ++live.launches;
   live.shim = ShimState::kFollowed;
   Notice(Severity::kInfo, fmt::format("launching {} ranks={}", Describe(id), launch.ranks_size()));
-  launcher_.Launch(id, ComposeBootstrap(launch, context));
+  launcher_.Launch(id, *std::move(bootstrap));
 }
 
 void AgentCore::Forget(const AttemptId& id) {

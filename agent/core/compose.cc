@@ -49,8 +49,13 @@ Environment Inherited(const std::vector<std::string>& environ) {
   return env;
 }
 
-std::string Expand(const v1::EnvAssignment& assignment, const Environment& env,
-                   const std::string& home) {
+// The kernel takes at most 6 MiB of arguments and environment, and 128 KiB of one variable.
+constexpr size_t kMaxEnvironmentBytes = size_t{8} << 20;
+constexpr size_t kMaxExpandedBytes = size_t{1} << 20;
+
+// Nothing when expanding makes the value longer than kMaxExpandedBytes.
+std::optional<std::string> Expand(const v1::EnvAssignment& assignment, const Environment& env,
+                                  const std::string& home) {
   std::string value;
   for (const v1::EnvPart& part : assignment.parts()) {
     switch (part.part_case()) {
@@ -68,8 +73,38 @@ std::string Expand(const v1::EnvAssignment& assignment, const Environment& env,
       case v1::EnvPart::PART_NOT_SET:
         break;
     }
+    if (assignment.parts_size() > 1 && value.size() > kMaxExpandedBytes) return std::nullopt;
   }
   return value;
+}
+
+// Applies the assignments in order to `env`. A few lines like A=$A$A would fill the memory, so what
+// can never be executed is refused as soon as it is met.
+absl::Status Assign(const v1::LaunchSpec& launch, const std::string& home, Environment& env) {
+  size_t bytes = 0;
+  for (const auto& [name, value] : env) bytes += name.size() + value.size();
+  for (const v1::EnvAssignment& assignment : launch.env()) {
+    const auto where = [&] {
+      return assignment.source().empty()
+                 ? assignment.name()
+                 : fmt::format("{} ({})", assignment.name(), assignment.source());
+    };
+    std::optional<std::string> value = Expand(assignment, env, home);
+    if (!value.has_value()) {
+      return absl::InvalidArgumentError(
+          fmt::format("the environment variable {} is too long once it is expanded: over {} bytes",
+                      where(), kMaxExpandedBytes));
+    }
+    std::string& old = env[assignment.name()];
+    bytes += value->size() - old.size();
+    old = *std::move(value);
+    if (bytes > kMaxEnvironmentBytes) {
+      return absl::InvalidArgumentError(
+          fmt::format("the environment is too long once it is expanded: with {} over {} bytes",
+                      where(), kMaxEnvironmentBytes));
+    }
+  }
+  return absl::OkStatus();
 }
 
 std::vector<std::string> ArgvOf(const v1::LaunchSpec& launch, uint32_t local_rank) {
@@ -96,8 +131,8 @@ bool IsServiceOwned(std::string_view name) {
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-internal::ShimBootstrap ComposeBootstrap(const v1::LaunchSpec& launch,
-                                         const ComposeContext& context) {
+absl::StatusOr<internal::ShimBootstrap> ComposeBootstrap(const v1::LaunchSpec& launch,
+                                                         const ComposeContext& context) {
   internal::ShimBootstrap bootstrap;
   bootstrap.set_format(1);
   bootstrap.set_job_id(context.attempt.job.value());
@@ -118,9 +153,7 @@ internal::ShimBootstrap ComposeBootstrap(const v1::LaunchSpec& launch,
 
   Environment env = Inherited(context.environ);
   env.emplace("PYTHONUNBUFFERED", "1");
-  for (const v1::EnvAssignment& assignment : launch.env()) {
-    env[assignment.name()] = Expand(assignment, env, context.home);
-  }
+  if (absl::Status assigned = Assign(launch, context.home, env); !assigned.ok()) return assigned;
   env["PWD"] = launch.working_directory();
   for (const v1::RankSpec& spec : launch.ranks()) {
     bootstrap.add_slots(spec.slot());

@@ -3,6 +3,8 @@
 // anything by a shell.
 #pragma once
 
+#include <absl/status/statusor.h>
+
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -41,8 +43,12 @@ struct ComposeContext {
 // Names are unique and in byte order. argv is `launch.argv`, with `--local_rank=N` inserted before
 // `local_rank_argument_index` unless that is 0. The directories of the attempt, the leases and the
 // cgroup are left empty: the launcher fills them.
-internal::ShimBootstrap ComposeBootstrap(const v1::LaunchSpec& launch,
-                                         const ComposeContext& context);
+//
+// Errors: kInvalidArgument, naming the variable, when expanding makes a value or the environment
+// much longer than anything that could be executed. What is only a little too long is the shim's to
+// refuse, which knows the limits of its machine.
+absl::StatusOr<internal::ShimBootstrap> ComposeBootstrap(const v1::LaunchSpec& launch,
+                                                         const ComposeContext& context);
 
 // MASTER_ADDR and MASTER_PORT for ShimRun.
 internal::ShimRun ComposeRun(const v1::Rendezvous& rendezvous);

@@ -107,6 +107,18 @@ TEST_F(RunInput, VariableThatIsTooLongIsNamed) {
   ExpectNothing();
 }
 
+TEST_F(RunInput, VariablesThatDoubleEachOtherAreRefused) {
+  // Only the node knows how long this is.
+  std::string text = "A=$PATH\n";
+  for (int i = 0; i < 64; ++i) text += "A=$A$A\n";
+  box_.Write(".deepspeed_env", text);
+  CommandRun run = box_.Run({"spawn", "--hostfile", "hosts", "r.py"});
+  EXPECT_EQ(run.Wait(), 120) << run.err();
+  EXPECT_THAT(run.err(), AllOf(HasSubstr("variable A"), HasSubstr(".deepspeed_env:"),
+                               HasSubstr("too long once it is expanded")));
+  ExpectNothing();
+}
+
 TEST_F(RunInput, SlotsInUseAreRefused) {
   box_.Write("hosts", "node-1 slots=4\n");
   box_.Write("hold.py",

@@ -8,6 +8,7 @@
 namespace muster {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -44,7 +45,7 @@ void AssignText(v1::LaunchSpec& launch, const std::string& name, const std::stri
 }
 
 std::vector<std::string> EnvOf(const v1::LaunchSpec& launch, const ComposeContext& context) {
-  const internal::ShimBootstrap bootstrap = ComposeBootstrap(launch, context);
+  const internal::ShimBootstrap bootstrap = ComposeBootstrap(launch, context).value();
   return {bootstrap.ranks(0).env().begin(), bootstrap.ranks(0).env().end()};
 }
 
@@ -82,6 +83,39 @@ TEST(ComposeBootstrap, AppliesAssignmentsInOrderWithTheValuesSoFar) {
   EXPECT_THAT(env, Contains("PATH=/opt/bin:/bin:/late"));
   EXPECT_THAT(env, Contains("MISSING="));
   EXPECT_THAT(env, Contains("CACHE=/home/alice/cache"));
+}
+
+TEST(ComposeBootstrap, RefusesWhatGrowsWithoutBounds) {
+  v1::LaunchSpec launch = OneRank();
+  AssignText(launch, "A", "xxxxxxxxxxxxxxxx");
+  for (int i = 0; i < 100; ++i) {
+    v1::EnvAssignment& twice = Assign(launch, "A");
+    twice.add_parts()->set_variable("A");
+    twice.add_parts()->set_variable("A");
+    twice.set_source("job.env:7");
+  }
+  const auto refused = ComposeBootstrap(launch, Context());
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status().message()),
+              AllOf(HasSubstr("A (job.env:7)"), HasSubstr("too long once it is expanded")));
+}
+
+TEST(ComposeBootstrap, RefusesManyLongValues) {
+  v1::LaunchSpec launch = OneRank();
+  AssignText(launch, "LONG", std::string(100'000, 'x'));
+  for (int i = 0; i < 100; ++i) {
+    Assign(launch, "COPY" + std::to_string(i)).add_parts()->set_variable("LONG");
+  }
+  const auto refused = ComposeBootstrap(launch, Context());
+  EXPECT_THAT(std::string(refused.status().message()),
+              AllOf(HasSubstr("environment is too long"), HasSubstr("COPY8")));
+}
+
+TEST(ComposeBootstrap, TakesAVariableThatIsSetManyTimes) {
+  v1::LaunchSpec launch = OneRank();
+  AssignText(launch, "LONG", std::string(100'000, 'x'));
+  for (int i = 0; i < 1000; ++i) Assign(launch, "COPY").add_parts()->set_variable("LONG");
+  EXPECT_TRUE(ComposeBootstrap(launch, Context()).ok());
 }
 
 TEST(ComposeBootstrap, DoesNotExpandLiterals) {
@@ -125,10 +159,10 @@ TEST(ComposeBootstrap, InsertsTheLocalRankArgument) {
   launch.add_argv("script.py");
   launch.add_argv("--flag");
   launch.set_local_rank_argument_index(3);
-  EXPECT_THAT(ComposeBootstrap(launch, Context()).ranks(0).argv(),
+  EXPECT_THAT(ComposeBootstrap(launch, Context())->ranks(0).argv(),
               ElementsAre("prog", "-u", "script.py", "--local_rank=1", "--flag"));
   launch.set_local_rank_argument_index(99);
-  EXPECT_THAT(ComposeBootstrap(launch, Context()).ranks(0).argv(),
+  EXPECT_THAT(ComposeBootstrap(launch, Context())->ranks(0).argv(),
               ElementsAre("prog", "-u", "script.py", "--flag", "--local_rank=1"));
 }
 
@@ -142,7 +176,7 @@ TEST(ComposeBootstrap, CarriesEverythingElse) {
   ComposeContext context = Context();
   context.lease = std::chrono::seconds(6);
   context.fake_unkillable_rank = 0;
-  const internal::ShimBootstrap bootstrap = ComposeBootstrap(launch, context);
+  const internal::ShimBootstrap bootstrap = ComposeBootstrap(launch, context).value();
   EXPECT_EQ(bootstrap.format(), 1u);
   EXPECT_EQ(bootstrap.job_id(), "j1");
   EXPECT_EQ(bootstrap.attempt(), 2u);
@@ -162,7 +196,7 @@ TEST(ComposeBootstrap, CarriesEverythingElse) {
 }
 
 TEST(ComposeBootstrap, ReservesNoPortWithoutARendezvousAndNeverExpiresWithoutALease) {
-  const internal::ShimBootstrap bootstrap = ComposeBootstrap(OneRank(), Context());
+  const internal::ShimBootstrap bootstrap = ComposeBootstrap(OneRank(), Context()).value();
   EXPECT_FALSE(bootstrap.reserve_port());
   EXPECT_EQ(bootstrap.lease_ms(), 0u);
   EXPECT_EQ(bootstrap.grace_ms(), 30'000u);
