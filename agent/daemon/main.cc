@@ -12,11 +12,11 @@
 
 #include "agent/daemon/agent.h"
 #include "agent/daemon/config.h"
-#include "agent/daemon/service_notify.h"
-#include "agent/daemon/state_lock.h"
 #include "common/base/annotate.h"
 #include "common/base/signal_names.h"
 #include "common/base/version.h"
+#include "common/io/service_notify.h"
+#include "common/io/state_lock.h"
 #include "common/io/unique_fd.h"
 #include "common/log/log.h"
 #include "common/rpc/process.h"
@@ -68,7 +68,7 @@ int Serve(const muster::AgentConfig& config) {
   absl::Status status = muster::MakeStateDirectory(config.state_directory);
   if (!status.ok()) return Fail(status);
   absl::StatusOr<muster::UniqueFd> lock =
-      muster::LockStateDirectory(config.state_directory, kLockPatience);
+      muster::LockStateDirectory(config.state_directory, "agent", kLockPatience);
   if (!lock.ok()) return Fail(lock.status());
   muster::LogOptions log;
   if (config.ephemeral) log = {.file = config.state_directory + "/agent.log", .level = "warn"};
@@ -90,7 +90,7 @@ int Serve(const muster::AgentConfig& config) {
     (*agent)->Leave();
   });
   {
-    muster::ServiceNotify notify(loop, config.environ);
+    muster::ServiceNotify notify(loop, muster::ServiceNotify::TakenFrom(config.environ));
     notify.Ready();
     (*agent)->Run();
     notify.Stopping();

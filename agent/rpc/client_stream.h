@@ -99,11 +99,13 @@ class ClientStream final : public grpc::ClientBidiReactor<Outgoing, Incoming>,
   void OnWriteDone(bool ok) override { outbound_.OnWriteDone(ok); }
 
   void OnDone(const grpc::Status& status) override {
-    const std::shared_ptr<ClientStream> self = std::move(self_);
-    executor_.Post([self, status = FromGrpc(status)] {
+    MutexLock lock(mutex_);
+    // The loop gets this thread's share in the stream. With its context goes the last share in the
+    // channel, maybe, and gRPC 1.51 aborts the process when a channel ends on a thread of its own.
+    executor_.Post([self = std::move(self_), status = FromGrpc(status)] {
+      { MutexLock until_done(self->mutex_); }
       if (self->callbacks_.ended) std::exchange(self->callbacks_, {}).ended(status);
     });
-    MutexLock lock(mutex_);
     ended_ = true;
     changed_.notify_all();
   }

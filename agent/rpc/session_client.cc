@@ -89,7 +89,9 @@ void SessionClient::Dial() {
   timer_ = 0;
   absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = MakeChannel(target_);
   if (!channel.ok()) return;  // Start has refused such a target.
-  channel_ = *std::move(channel);
+  // The old channel stays until the new one is in use: when there is none, gRPC ends its threads,
+  // which takes up to 100 ms, and starts new ones.
+  const std::shared_ptr<grpc::Channel> previous = std::exchange(channel_, *std::move(channel));
   stream_ = std::make_unique<Stream>(
       executor_, channel_,
       Stream::Wire::Callbacks{
@@ -112,7 +114,6 @@ void SessionClient::OnEnded(const absl::Status& status) {
   handlers_.disconnected(reason.ok() ? absl::UnavailableError("the coordinator ended the session")
                                      : reason);
   stream_.reset();
-  channel_.reset();
   if (stopped_) return;
   std::chrono::milliseconds wait = backoff_.Next();
   if (IsLastingRefusal(reason)) {

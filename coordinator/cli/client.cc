@@ -15,6 +15,7 @@ namespace {
 constexpr std::chrono::seconds kCallDeadline(20);
 // Large plans travel, and a store that is busy with a full disk answers late.
 constexpr std::chrono::seconds kSubmitDeadline(60);
+constexpr std::chrono::milliseconds kConnectPatience(250);
 
 void SetDeadline(grpc::ClientContext& context, std::chrono::seconds limit) {
   context.set_deadline(std::chrono::system_clock::now() + limit);
@@ -47,6 +48,13 @@ absl::Status Drain(Reader& reader, grpc::ClientContext& context, const OnMessage
   return enough ? absl::OkStatus() : FromGrpc(status);
 }
 
+// A channel that could not connect goes on trying only while somebody waits for it: gRPC's own
+// thread looks after it every 5 s. So a call that would fail at once waits a little first.
+void LetItConnect(grpc::Channel& channel) {
+  if (channel.GetState(true) != GRPC_CHANNEL_TRANSIENT_FAILURE) return;
+  channel.WaitForConnected(std::chrono::system_clock::now() + kConnectPatience);
+}
+
 bool IsSocketThere(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 }  // namespace
@@ -75,15 +83,35 @@ Cancellation::Scope::~Scope() {
 }
 
 Client::Client(std::shared_ptr<grpc::Channel> control, std::shared_ptr<grpc::Channel> logs)
-    : jobs_(v1::JobService::NewStub(control)),
-      logs_(v1::JobService::NewStub(std::move(logs))),
-      nodes_(v1::NodeService::NewStub(std::move(control))) {}
+    : control_channel_(std::move(control)),
+      logs_channel_(std::move(logs)),
+      jobs_(v1::JobService::NewStub(control_channel_)),
+      logs_(v1::JobService::NewStub(logs_channel_)),
+      nodes_(v1::NodeService::NewStub(control_channel_)) {}
 
-absl::StatusOr<v1::Job> Client::SubmitJob(const v1::SubmitJobRequest& request) {
-  return Call<v1::SubmitJobRequest, v1::Job>(kSubmitDeadline, request,
-                                             [this](auto* context, const auto& in, auto* out) {
-                                               return jobs_->SubmitJob(context, in, out);
-                                             });
+bool Client::IsReachable() {
+  const auto deadline = std::chrono::system_clock::now() + kCallDeadline;
+  grpc_connectivity_state state = control_channel_->GetState(true);
+  while (state == GRPC_CHANNEL_IDLE || state == GRPC_CHANNEL_CONNECTING) {
+    if (!control_channel_->WaitForStateChange(state, deadline)) return false;
+    state = control_channel_->GetState(true);
+  }
+  return state == GRPC_CHANNEL_READY;
+}
+
+absl::StatusOr<v1::Job> Client::SubmitJob(const v1::SubmitJobRequest& request,
+                                          std::chrono::milliseconds patience) {
+  const auto give_up = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    absl::StatusOr<v1::Job> job = Call<v1::SubmitJobRequest, v1::Job>(
+        kSubmitDeadline, request, [this](auto* context, const auto& in, auto* out) {
+          return jobs_->SubmitJob(context, in, out);
+        });
+    if (!absl::IsUnavailable(job.status()) || std::chrono::steady_clock::now() >= give_up) {
+      return job;
+    }
+    control_channel_->WaitForConnected(std::chrono::system_clock::now() + kConnectPatience);
+  }
 }
 
 absl::StatusOr<v1::Plan> Client::PlanJob(const v1::JobSpec& spec) {
@@ -146,6 +174,7 @@ absl::Status Client::WatchJob(const std::string& job_id, Cancellation& cancellat
   v1::WatchJobRequest request;
   request.set_job_id(job_id);
   grpc::ClientContext context;
+  LetItConnect(*control_channel_);
   const Cancellation::Scope scope(cancellation, context);
   const auto reader = jobs_->WatchJob(&context, request);
   return Drain<v1::WatchJobResponse>(*reader, context, [&on_job](v1::WatchJobResponse response) {
@@ -156,6 +185,7 @@ absl::Status Client::WatchJob(const std::string& job_id, Cancellation& cancellat
 absl::Status Client::ReadLogs(const v1::ReadLogsRequest& request, Cancellation& cancellation,
                               const OnLogs& on_logs) {
   grpc::ClientContext context;
+  LetItConnect(*logs_channel_);
   const Cancellation::Scope scope(cancellation, context);
   const auto reader = logs_->ReadLogs(&context, request);
   return Drain<v1::ReadLogsResponse>(*reader, context, on_logs);

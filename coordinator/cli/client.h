@@ -4,6 +4,7 @@
 
 #include <grpcpp/channel.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,7 +20,12 @@ class Client final : public JobSource {
   // `logs` carries ReadLogs, `control` everything else.
   Client(std::shared_ptr<grpc::Channel> control, std::shared_ptr<grpc::Channel> logs);
 
-  absl::StatusOr<v1::Job> SubmitJob(const v1::SubmitJobRequest& request);
+  // Tries to connect. False when there is nobody.
+  bool IsReachable();
+  // Repeats the call, which its request id makes harmless, while the connection breaks or cannot be
+  // made again, for up to `patience`.
+  absl::StatusOr<v1::Job> SubmitJob(const v1::SubmitJobRequest& request,
+                                    std::chrono::milliseconds patience = {});
   absl::StatusOr<v1::Plan> PlanJob(const v1::JobSpec& spec);
   absl::StatusOr<v1::Job> GetJob(const std::string& job_id) override;
   // The newest `limit` jobs, 0: all.
@@ -34,6 +40,8 @@ class Client final : public JobSource {
                         const OnLogs& on_logs) override;
 
  private:
+  const std::shared_ptr<grpc::Channel> control_channel_;
+  const std::shared_ptr<grpc::Channel> logs_channel_;
   std::unique_ptr<v1::JobService::Stub> jobs_;
   std::unique_ptr<v1::JobService::Stub> logs_;
   std::unique_ptr<v1::NodeService::Stub> nodes_;

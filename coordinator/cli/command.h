@@ -18,6 +18,8 @@ struct Command {
   int (*run)(Arguments arguments, Reporter& reporter);
   // It follows a job, so signals are its own business; the others end by them.
   bool takes_signals = false;
+  // What it logs to stderr unless MUSTER_LOG says otherwise.
+  const char* log_level = "off";
 };
 
 // In the order in which help lists them.
@@ -35,6 +37,7 @@ int RunCancel(Arguments arguments, Reporter& reporter);
 int RunSignal(Arguments arguments, Reporter& reporter);
 int RunNodes(Arguments arguments, Reporter& reporter);
 int RunExplain(Arguments arguments, Reporter& reporter);
+int RunServe(Arguments arguments, Reporter& reporter);
 
 // Help on all commands, or on the one that `arguments` name.
 int RunHelp(Arguments arguments, Reporter& reporter);

@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-constexpr std::array<Command, 12> kCommands = {{
+constexpr std::array<Command, 13> kCommands = {{
     {"submit", "run the job of a job.yaml and follow it", RunSubmit, true},
     {"spawn", "run a script on every slot of every host, from flags alone", RunSpawn, true},
     {"list", "list jobs, the newest first", RunList},
@@ -24,6 +24,7 @@ constexpr std::array<Command, 12> kCommands = {{
     {"signal", "send a signal to the ranks of a job", RunSignal},
     {"nodes", "list the nodes", RunNodes},
     {"explain", "show every environment variable of a rank and who set it", RunExplain},
+    {"serve", "run the coordinator as a daemon", RunServe, true, "info"},
 }};
 
 constexpr std::string_view kExitStatuses = R"(

@@ -43,6 +43,8 @@ int ExitStatusOf(const absl::Status& status) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
       return kExitNoCoordinator;
+    case absl::StatusCode::kResourceExhausted:
+      return kExitNotStarted;
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kAlreadyExists:

@@ -57,7 +57,7 @@ absl::StatusOr<BuiltJob> BuildFromFlags(const SpawnFlags& flags, const ClientEnv
   job.Select(*hosts, selection);
 
   EnvRequest request;
-  request.folder = client.cwd;
+  request.folder = spec.working_directory();
   for (const std::string& file : flags.run.env_files) {
     request.files.push_back({file, client.Absolute(file), Origin{"--env-file"}});
   }

@@ -59,7 +59,7 @@ int Main(const std::vector<std::string>& arguments) {
     PrepareProcessForGrpc();
     // For developers: what the embedded coordinator does, when MUSTER_LOG or --log-level asks for
     // it.
-    if (absl::Status status = SetUpLog({"", "off"}); !status.ok()) {
+    if (absl::Status status = SetUpLog({"", command.log_level}); !status.ok()) {
       reporter.Say(MessageOf(status));
     }
     const int status = command.run(rest, reporter);

@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <random>
 
@@ -20,6 +21,8 @@
 #include "coordinator/cli/signals.h"
 #include "coordinator/daemon/standalone.h"
 #include "coordinator/plan/plan_job.h"
+#include "coordinator/spec/hostfile.h"
+#include "coordinator/spec/text.h"
 
 namespace muster {
 namespace {
@@ -30,6 +33,7 @@ using google::protobuf::util::TimeUtil;
 constexpr std::chrono::seconds kDefaultGrace(30);
 // A coordinator that is restarted is back within this time.
 constexpr std::chrono::seconds kReconnect(30);
+constexpr std::chrono::seconds kNoPatience(0);
 
 bool WantsLocal(const RunFlags& flags) {
   if (flags.local) return true;
@@ -58,10 +62,13 @@ class JobRun {
   int Run();
 
  private:
+  // What a hostfile says of machines and does not hold when all of them are this one. An error: bad
+  // input.
+  absl::Status FitToThisMachine();
   int DryRun(const std::optional<ServerAddress>& server);
   int RunLocal();
   int RunRemote(const ServerAddress& server);
-  absl::StatusOr<v1::Job> Submit(Client& client);
+  absl::StatusOr<v1::Job> Submit(Client& client, std::chrono::milliseconds patience);
   int Follow(Client& client, const v1::Job& job, bool local);
   // 128 + signal when the user has had enough before there is a job.
   std::optional<int> EndedByUser();
@@ -82,6 +89,11 @@ int JobRun::Run() {
   if (flags_.local && !flags_.server.empty()) {
     reporter_.Say("--local and --server exclude each other");
     return kExitUsage;
+  }
+  if (local) {
+    if (absl::Status status = FitToThisMachine(); !status.ok()) {
+      return ReportError(status, reporter_);
+    }
   }
   std::optional<ServerAddress> server;
   if (!local) {
@@ -106,6 +118,30 @@ int JobRun::Run() {
     }
   }
   return local ? RunLocal() : RunRemote(*server);
+}
+
+absl::Status JobRun::FitToThisMachine() {
+  const char* variable = std::getenv("MUSTER_SLOTS");
+  const std::string_view text = variable == nullptr ? "" : variable;
+  uint32_t slots = 0;
+  if (!text.empty()) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
+    if (error != std::errc() || end != text.data() + text.size() || slots == 0 ||
+        slots > kMaxSlotsPerHost) {
+      return absl::InvalidArgumentError(fmt::format("MUSTER_SLOTS: expected 1 to {}, got '{}'",
+                                                    kMaxSlotsPerHost, Printable(text)));
+    }
+  }
+  for (v1::HostEntry& host : *built_.spec.mutable_hosts()) {
+    if (slots > 0 && host.slot_count() == 0 && host.selected_slots().empty()) {
+      host.set_slot_count(slots);
+    }
+    if (host.address().empty()) continue;
+    reporter_.Say(fmt::format("warning: {}: addr={} is left out: with --local every node is here",
+                              host.source(), host.address()));
+    host.clear_address();
+  }
+  return absl::OkStatus();
 }
 
 int JobRun::DryRun(const std::optional<ServerAddress>& server) {
@@ -148,7 +184,7 @@ int JobRun::RunLocal() {
   }
   if (const std::optional<int> ended = EndedByUser()) return *ended;
   Client client((*standalone)->channel(), (*standalone)->channel(ChannelUse::kLogs));
-  const absl::StatusOr<v1::Job> job = Submit(client);
+  const absl::StatusOr<v1::Job> job = Submit(client, kNoPatience);
   if (!job.ok()) return ReportInputErrors(job.status(), reporter_);
   const int status = Follow(client, *job, true);
   (*standalone)->Stop();
@@ -159,7 +195,9 @@ int JobRun::RunRemote(const ServerAddress& server) {
   absl::StatusOr<std::unique_ptr<Client>> client = Connect(server.target);
   if (!client.ok()) return ReportError(client.status(), reporter_);
   if (const std::optional<int> ended = EndedByUser()) return *ended;
-  const absl::StatusOr<v1::Job> job = Submit(**client);
+  // One that was there and goes away in the middle is waited for: the job may have been accepted.
+  const bool reachable = (*client)->IsReachable();
+  const absl::StatusOr<v1::Job> job = Submit(**client, reachable ? kReconnect : kNoPatience);
   if (absl::IsUnavailable(job.status())) {
     reporter_.Say(UnreachableText(server, job.status()));
     return kExitNoCoordinator;
@@ -170,11 +208,11 @@ int JobRun::RunRemote(const ServerAddress& server) {
                      reporter_);
 }
 
-absl::StatusOr<v1::Job> JobRun::Submit(Client& client) {
+absl::StatusOr<v1::Job> JobRun::Submit(Client& client, std::chrono::milliseconds patience) {
   v1::SubmitJobRequest request;
   request.set_request_id(MakeRequestId());
   *request.mutable_spec() = built_.spec;
-  return client.SubmitJob(request);
+  return client.SubmitJob(request, patience);
 }
 
 int JobRun::Follow(Client& client, const v1::Job& job, bool local) {

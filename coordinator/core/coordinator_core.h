@@ -8,7 +8,7 @@
 //             (Decide) -> one Store::Append -> only then: assignments, acks, answers, watchers.
 // While an Append is in flight new inputs wait, so that what anybody sees was stored. After a
 // failed Append the same batch is tried again with backoff; jobs submitted meanwhile are refused
-// with UNAVAILABLE, running jobs go on, nothing is acknowledged.
+// with RESOURCE_EXHAUSTED, running jobs go on, nothing is acknowledged.
 //
 // What the core expects of agents, beyond proto/muster/v1/agent.proto:
 // * STOPPED for an attempt that the agent does not hold is answered by AttemptStopped, once the
@@ -152,7 +152,7 @@ class CoordinatorCore {
   void SubmitJob(v1::SubmitJobRequest request, Caller caller, Reply<v1::Job> done);
   // Answers with a plan on the nodes that are there; hosts without a node are planned as written.
   void PlanJob(v1::PlanJobRequest request, Caller caller, Reply<v1::Plan> done);
-  // UNAVAILABLE while what became of the job cannot be stored: a crash would take it back. The same
+  // RESOURCE_EXHAUSTED while what became of the job cannot be stored: a crash would take it back. The same
   // for a page of jobs with such a one.
   void GetJob(v1::GetJobRequest request, Reply<v1::Job> done);
   void ListJobs(v1::ListJobsRequest request, Reply<v1::ListJobsResponse> done);

@@ -37,7 +37,7 @@ absl::StatusOr<v1::Job> CoordinatorCore::Impl::View(const JobEntry& entry) const
 }
 
 absl::Status CoordinatorCore::Impl::CannotStore() const {
-  return Annotate(absl::UnavailableError(store_failure_.message()),
+  return Annotate(absl::ResourceExhaustedError(store_failure_.message()),
                   "the coordinator cannot store jobs at present");
 }
 

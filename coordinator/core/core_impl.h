@@ -136,7 +136,7 @@ class CoordinatorCore::Impl {
   void Tick();
 
   // --- Clients, core_clients.cc ---
-  // A job as clients see it; UNAVAILABLE while it shows something that cannot be stored.
+  // A job as clients see it; RESOURCE_EXHAUSTED while it shows something that cannot be stored.
   absl::StatusOr<v1::Job> View(const JobEntry& entry) const;
   absl::Status CannotStore() const;
 

@@ -67,12 +67,12 @@ class ReportFold {
     rank->status = event.status();
     rank->end_time = node_time;
     ++attempt_.over_ranks;
-    if (attempt_.stop.has_value()) ++attempt_.stopped_ranks;
     TouchRank(event.rank());
     if (rank->exited_with_zero()) {
       ++attempt_.zero_ranks;
       return;
     }
+    if (attempt_.stop.has_value()) ++attempt_.stopped_ranks;
     v1::Failure failure = RankFailure(event.rank(), node_time);
     *failure.mutable_status() = event.status();
     failure.set_message(

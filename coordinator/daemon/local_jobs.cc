@@ -46,6 +46,26 @@ bool IsRun(const fs::path& folder) {
          fs::is_regular_file(fs::symlink_status(folder / kMarker, error));
 }
 
+// The end of a run, near enough: then its store was written for the last time.
+fs::file_time_type LastUse(const fs::path& run) {
+  fs::file_time_type last = fs::file_time_type::min();
+  for (const char* name : {kMarker, "store.db", "store.db-wal", "address"}) {
+    std::error_code error;
+    const fs::file_time_type time = fs::last_write_time(run / name, error);
+    if (!error) last = std::max(last, time);
+  }
+  return last;
+}
+
+bool HasOutput(const fs::path& run) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(run / "logs", error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->is_regular_file(error)) return true;
+  }
+  return false;
+}
+
 LocalJob Describe(const std::string& job_id, const std::string& folder) {
   LocalJob job{job_id, folder, ""};
   // The lock decides whether it lives: a process that was killed leaves its address behind.
@@ -170,17 +190,22 @@ size_t PruneLocalRuns(const std::string& directory, size_t keep) {
       links.push_back(entry.path());
     }
   }
-  std::sort(runs.begin(), runs.end(), std::greater<>());
+  std::sort(runs.begin(), runs.end(), [](const fs::path& a, const fs::path& b) {
+    return std::pair(LastUse(a), a) > std::pair(LastUse(b), b);
+  });
   size_t deleted = 0;
-  for (size_t i = keep; i < runs.size(); ++i) {
+  size_t with_output = 0;
+  size_t without_output = 0;
+  for (const fs::path& run : runs) {
+    if (++(HasOutput(run) ? with_output : without_output) <= keep) continue;
     // Held while deleting, so that nobody opens what is about to go.
-    absl::StatusOr<DirectoryLock> lock = DirectoryLock::Acquire(runs[i].string());
+    absl::StatusOr<DirectoryLock> lock = DirectoryLock::Acquire(run.string());
     if (!lock.ok()) continue;
     // The marker goes last, so that what an interrupted run of this leaves is found again.
-    for (const fs::directory_entry& entry : fs::directory_iterator(runs[i], error)) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(run, error)) {
       if (entry.path().filename() != kMarker) fs::remove_all(entry.path(), error);
     }
-    fs::remove_all(runs[i], error);
+    fs::remove_all(run, error);
     if (!error) ++deleted;
   }
   for (const fs::path& link : links) {

@@ -32,9 +32,17 @@ bool SomebodyListens(const sockaddr_un& address) {
 }  // namespace
 
 AcceptLoop::AcceptLoop(std::string path, UniqueFd listener)
-    : path_(std::move(path)), listener_(std::move(listener)), reserve_(OpenReserve()) {}
+    : path_(std::move(path)), listener_(std::move(listener)), reserve_(OpenReserve()) {
+  RememberPlace();
+}
 
 absl::StatusOr<std::unique_ptr<AcceptLoop>> AcceptLoop::Listen(const std::string& path) {
+  absl::StatusOr<UniqueFd> listener = Bind(path);
+  if (!listener.ok()) return listener.status();
+  return std::unique_ptr<AcceptLoop>(new AcceptLoop(path, *std::move(listener)));
+}
+
+absl::StatusOr<UniqueFd> AcceptLoop::Bind(const std::string& path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() > kMaxPathBytes) {
@@ -61,12 +69,46 @@ absl::StatusOr<std::unique_ptr<AcceptLoop>> AcceptLoop::Listen(const std::string
   if (::chmod(path.c_str(), 0600) != 0) return ErrnoStatus(errno, fmt::format("chmod {}", path));
   if (::listen(listener.get(), 1024) != 0)
     return ErrnoStatus(errno, fmt::format("listen {}", path));
-  return std::unique_ptr<AcceptLoop>(new AcceptLoop(path, std::move(listener)));
+  return listener;
 }
 
 AcceptLoop::~AcceptLoop() {
-  if (loop_ != nullptr) loop_->UnwatchFd(listener_.get());
-  ::unlink(path_.c_str());
+  if (loop_ != nullptr) {
+    loop_->UnwatchFd(listener_.get());
+    loop_->Cancel(watch_timer_);
+  }
+  if (IsInPlace()) ::unlink(path_.c_str());
+}
+
+void AcceptLoop::RememberPlace() {
+  struct stat info = {};
+  if (::stat(path_.c_str(), &info) != 0) return;
+  inode_ = info.st_ino;
+  device_ = info.st_dev;
+}
+
+bool AcceptLoop::IsInPlace() const {
+  struct stat info = {};
+  return ::stat(path_.c_str(), &info) == 0 && info.st_ino == inode_ && info.st_dev == device_;
+}
+
+void AcceptLoop::WatchPlace() {
+  watch_timer_ = loop_->PostAfter(kWatchInterval, [this] { WatchPlace(); });
+  if (IsInPlace()) return;
+  ::mkdir(path_.substr(0, path_.rfind('/')).c_str(), 0700);
+  absl::StatusOr<UniqueFd> listener = Bind(path_);
+  if (!listener.ok()) {
+    if (std::exchange(place_taken_told_, true)) return;
+    spdlog::error("the socket is gone and cannot be made again path={} error={}", LogQuoted(path_),
+                  LogQuoted(MessageOf(listener.status())));
+    return;
+  }
+  spdlog::warn("the socket was gone and was made again path={}", LogQuoted(path_));
+  place_taken_told_ = false;
+  loop_->UnwatchFd(listener_.get());
+  listener_ = *std::move(listener);
+  RememberPlace();
+  loop_->WatchFd(listener_.get(), EPOLLIN, [this](uint32_t) { AcceptAll(); });
 }
 
 void AcceptLoop::Serve(EventLoop& loop, grpc::Server& server, LocalPeers& peers) {
@@ -74,6 +116,7 @@ void AcceptLoop::Serve(EventLoop& loop, grpc::Server& server, LocalPeers& peers)
   server_ = &server;
   peers_ = &peers;
   loop.WatchFd(listener_.get(), EPOLLIN, [this](uint32_t) { AcceptAll(); });
+  watch_timer_ = loop.PostAfter(kWatchInterval, [this] { WatchPlace(); });
 }
 
 void AcceptLoop::AcceptAll() {

@@ -8,7 +8,9 @@
 
 #include <absl/status/statusor.h>
 #include <grpcpp/server.h>
+#include <sys/types.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -20,34 +22,47 @@ namespace muster {
 
 class AcceptLoop {
  public:
+  static constexpr std::chrono::seconds kWatchInterval{2};
   // Longest path of a Unix socket.
   static constexpr size_t kMaxPathBytes = 107;
 
   // Binds `path`, mode 0600. A socket that is left there and that nobody listens on is replaced.
   // May be called before the loop runs, on any thread. INVALID_ARGUMENT: the path is too long.
   static absl::StatusOr<std::unique_ptr<AcceptLoop>> Listen(const std::string& path);
-  // Stops accepting and removes the socket. Connections that the server has go on.
+  // Stops accepting and removes the socket, if it is still this one. Connections that the server
+  // has go on.
   ~AcceptLoop();
   AcceptLoop(const AcceptLoop&) = delete;
   AcceptLoop& operator=(const AcceptLoop&) = delete;
 
-  // All outlive this object. Peers that may not connect are hung up on.
+  // All outlive this object. Peers that may not connect are hung up on. A socket that somebody
+  // removes, with its folder or without, is made again within kWatchInterval.
   void Serve(EventLoop& loop, grpc::Server& server, LocalPeers& peers);
 
  private:
   AcceptLoop(std::string path, UniqueFd listener);
+  static absl::StatusOr<UniqueFd> Bind(const std::string& path);
   void AcceptAll();
+  void RememberPlace();
+  // True when the path still leads to `listener_`.
+  bool IsInPlace() const;
+  void WatchPlace();
   void OutOfDescriptors(int error_number);
 
   const std::string path_;
   UniqueFd listener_;
+  // Of the socket in the file system.
+  ino_t inode_ = 0;
+  dev_t device_ = 0;
   // Kept so that a connection can still be taken, and closed, when descriptors have run out: its
   // peer would otherwise wait for ever, and the loop would spin.
   UniqueFd reserve_;
   EventLoop* loop_ = nullptr;
   grpc::Server* server_ = nullptr;
   LocalPeers* peers_ = nullptr;
+  Executor::TimerId watch_timer_ = 0;
   bool told_ = false;
+  bool place_taken_told_ = false;
 };
 
 }  // namespace muster

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "tests/integration/cli/command_run.h"
+#include "tests/integration/sandbox/command_run.h"
 
 namespace muster {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "tests/integration/cli/command_run.h"
+#include "tests/integration/sandbox/command_run.h"
 
 namespace muster {
 namespace {

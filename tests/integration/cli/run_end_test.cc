@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "tests/integration/cli/command_run.h"
+#include "tests/integration/sandbox/command_run.h"
 
 namespace muster {
 namespace {

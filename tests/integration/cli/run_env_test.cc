@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "tests/integration/cli/command_run.h"
+#include "tests/integration/sandbox/command_run.h"
 
 namespace muster {
 namespace {
@@ -43,6 +43,15 @@ with open('env.' + os.environ['RANK'], 'w') as stream:
 
   Sandbox box_;
 };
+
+TEST_F(RunEnv, FileOfTheWorkingDirectoryOfTheRanksIsRead) {
+  fs::create_directory(box_.Path("work"));
+  box_.Write("work/.deepspeed_env", "FROM_WORK=yes\n");
+  CommandRun run =
+      box_.Run({"spawn", "--hostfile", "hosts", "--cwd", "work", "../show.py", "FROM_WORK"});
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_EQ(box_.Read("work/env.1"), "FROM_WORK='yes'\n");
+}
 
 TEST_F(RunEnv, FileArrivesOnEveryNode) {
   box_.Write(".deepspeed_env",

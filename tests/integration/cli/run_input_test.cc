@@ -5,9 +5,10 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <filesystem>
 
-#include "tests/integration/cli/command_run.h"
+#include "tests/integration/sandbox/command_run.h"
 
 namespace muster {
 namespace {
@@ -117,6 +118,28 @@ TEST_F(RunInput, VariablesThatDoubleEachOtherAreRefused) {
   EXPECT_THAT(run.err(), AllOf(HasSubstr("variable A"), HasSubstr(".deepspeed_env:"),
                                HasSubstr("too long once it is expanded")));
   ExpectNothing();
+}
+
+TEST_F(RunInput, MusterSlotsSaysWhatABareHostHas) {
+  box_.Write("hosts", "node-1\nnode-2 slots=1\n");
+  box_.Set("MUSTER_SLOTS", "2");
+  CommandRun run = box_.Run({"spawn", "--hostfile", "hosts", "--no-python", "echo", "here"});
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  const std::string out = run.out();
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 3) << out;
+  box_.Set("MUSTER_SLOTS", "two");
+  CommandRun bad = box_.Run({"spawn", "--hostfile", "hosts", "--no-python", "echo", "here"});
+  EXPECT_EQ(bad.Wait(), 2);
+  EXPECT_THAT(bad.err(), AllOf(HasSubstr("MUSTER_SLOTS"), HasSubstr("two")));
+}
+
+TEST_F(RunInput, AddressesOfOtherMachinesAreLeftOutLocally) {
+  box_.Write("hosts", "node-1 slots=1 addr=192.0.2.77\nnode-2 slots=1\n");
+  CommandRun run =
+      box_.Run({"spawn", "--hostfile", "hosts", "--no-python", "printenv", "MASTER_ADDR"});
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_THAT(run.err(), AllOf(HasSubstr("hosts:1"), HasSubstr("addr=192.0.2.77")));
+  EXPECT_THAT(run.out(), Not(HasSubstr("192.0.2.77")));
 }
 
 TEST_F(RunInput, SlotsInUseAreRefused) {

@@ -29,13 +29,19 @@ class LocalJobsTest : public testing::Test {
     EXPECT_TRUE(LinkLocalJob(directory_, job_id, *folder).ok());
     return *folder;
   }
-  // A run with a name that sorts before all that are made now.
+  // A run with output of ranks that ended years ago, `number` hours after others.
   std::string MakeOldRun(int number) {
     const std::string folder = fmt::format("{}/run-2020{:04}", directory_, number);
     fs::create_directories(folder + "/logs");
     std::ofstream(folder + "/muster-local-job");
     std::ofstream(folder + "/logs/output") << "bytes";
+    SetLastUse(folder, number);
     return folder;
+  }
+
+  static void SetLastUse(const std::string& folder, int hours) {
+    fs::last_write_time(folder + "/muster-local-job",
+                        fs::file_time_type::clock::now() + std::chrono::hours(hours - 50'000));
   }
 
   std::string directory_;
@@ -89,14 +95,25 @@ TEST_F(LocalJobsTest, DeletesTheOldestRunsOnly) {
   for (int i = 1; i <= 5; ++i) old.push_back(MakeOldRun(i));
   const std::string fresh = MakeRun("fresh");
   ASSERT_TRUE(LinkLocalJob(directory_, "gone", old[0]).ok());
-  EXPECT_EQ(PruneLocalRuns(directory_, 3), 3u);
+  EXPECT_EQ(PruneLocalRuns(directory_, 3), 2u);
   EXPECT_FALSE(fs::exists(old[0]));
-  EXPECT_FALSE(fs::exists(old[2]));
-  EXPECT_TRUE(fs::exists(old[3]));
+  EXPECT_FALSE(fs::exists(old[1]));
+  EXPECT_TRUE(fs::exists(old[2]));
   EXPECT_TRUE(fs::exists(fresh));
   EXPECT_FALSE(fs::is_symlink(directory_ + "/gone")) << "its run is gone";
   EXPECT_TRUE(fs::is_symlink(directory_ + "/fresh"));
   EXPECT_EQ(PruneLocalRuns(directory_, 3), 0u);
+}
+
+TEST_F(LocalJobsTest, KeepsOutputThoughManyStartsFailedSince) {
+  const std::string precious = MakeOldRun(1);
+  const std::string later = MakeOldRun(2);
+  // It was used after the one that began later.
+  SetLastUse(precious, 3);
+  for (int i = 0; i < 5; ++i) MakeRun("failed-" + std::to_string(i));
+  EXPECT_EQ(PruneLocalRuns(directory_, 1), 5u);
+  EXPECT_TRUE(fs::exists(precious));
+  EXPECT_FALSE(fs::exists(later));
 }
 
 TEST_F(LocalJobsTest, LeavesAloneWhatIsNotItsOwn) {

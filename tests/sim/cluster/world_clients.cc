@@ -37,7 +37,9 @@ void World::SubmitAgain(ClientJob& job) {
   if (coordinator_ != nullptr && coordinator_->alive()) {
     coordinator_->core().SubmitJob(job.request, {}, [this, &job](absl::StatusOr<v1::Job> answer) {
       if (!answer.ok()) {
-        if (answer.status().code() != absl::StatusCode::kUnavailable) {
+        const auto code = answer.status().code();
+        if (code != absl::StatusCode::kUnavailable &&
+            code != absl::StatusCode::kResourceExhausted) {
           truth_.Violation("a job was refused: " + answer.status().ToString());
         }
         return;

@@ -192,7 +192,7 @@ TEST(StoreFailure, RefusesNewJobsAndGoesOnWhenItWorksAgain) {
       << "nothing stored, nothing done";
   EXPECT_EQ(world.Agent("node-1").acked(), 3u);
   const auto refused = world.TrySubmit(world.Spec({"node-1"}));
-  EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("disk full"));
   world.disk().failure = absl::OkStatus();
   world.Run(seconds(10));
@@ -223,11 +223,11 @@ TEST(StoreFailure, NobodyIsToldWhatIsNotStored) {
   cancel.set_job_id(job.value());
   world.core().CancelJob(cancel, [](absl::StatusOr<v1::Job>) {});
   const auto repeated = world.TrySubmit(spec, "request-1");
-  EXPECT_EQ(repeated.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(repeated.status().code(), absl::StatusCode::kResourceExhausted);
   const auto looked = get(job);
-  EXPECT_EQ(looked.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(looked.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(looked.status().message()), HasSubstr("disk full"));
-  EXPECT_EQ(list().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(list().status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(get(unchanged)->state(), v1::Job::RUNNING) << "looking is still possible";
   world.Restart();
   EXPECT_EQ(world.Job(job).state(), v1::Job::PENDING);
@@ -239,7 +239,7 @@ TEST(StoreFailure, AJobInTheFailedBatchIsRefusedAndLeavesNothing) {
   world.Join("node-1");
   world.disk().failure = absl::ResourceExhaustedError("disk full");
   const auto refused = world.TrySubmit(world.Spec({"node-1"}), "request-1");
-  EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   world.disk().failure = absl::OkStatus();
   world.Run(seconds(10));
   EXPECT_TRUE(world.Agent("node-1").assignments.empty());

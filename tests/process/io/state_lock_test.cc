@@ -1,4 +1,4 @@
-#include "agent/daemon/state_lock.h"
+#include "common/io/state_lock.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class Holder {
     EXPECT_EQ(::pipe(ready), 0);
     pid_ = ::fork();
     if (pid_ == 0) {
-      const auto lock = LockStateDirectory(directory, milliseconds(0));
+      const auto lock = LockStateDirectory(directory, "agent", milliseconds(0));
       (void)!::write(ready[1], "x", lock.ok() ? 1 : 0);
       ::close(ready[1]);
       while (true) ::pause();
@@ -47,7 +47,7 @@ class Holder {
 TEST(LockStateDirectory, RefusesASecondAgentAndNamesTheFirst) {
   const TempDirectory temp;
   const Holder first(temp.path());
-  const auto second = LockStateDirectory(temp.path(), milliseconds(100));
+  const auto second = LockStateDirectory(temp.path(), "agent", milliseconds(100));
   ASSERT_FALSE(second.ok());
   EXPECT_THAT(std::string(MessageOf(second.status())),
               HasSubstr("process " + std::to_string(first.pid())));
@@ -63,14 +63,14 @@ TEST(LockStateDirectory, SucceedsWhenTheFirstIsKilledMeanwhile) {
     ::kill(first.pid(), SIGKILL);
     ::_exit(0);
   }
-  EXPECT_TRUE(LockStateDirectory(temp.path(), milliseconds(20'000)).ok());
+  EXPECT_TRUE(LockStateDirectory(temp.path(), "agent", milliseconds(20'000)).ok());
   ::waitpid(killer, nullptr, 0);
 }
 
 TEST(LockStateDirectory, IsFreeAgainWhenGivenBack) {
   const TempDirectory temp;
-  EXPECT_TRUE(LockStateDirectory(temp.path(), milliseconds(0)).ok());
-  EXPECT_TRUE(LockStateDirectory(temp.path(), milliseconds(0)).ok());
+  EXPECT_TRUE(LockStateDirectory(temp.path(), "agent", milliseconds(0)).ok());
+  EXPECT_TRUE(LockStateDirectory(temp.path(), "agent", milliseconds(0)).ok());
 }
 
 TEST(MakeStateDirectory, MakesParentsForTheOwnerOnly) {

@@ -1,4 +1,4 @@
-#include "agent/daemon/state_lock.h"
+#include "common/io/state_lock.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -63,7 +63,7 @@ absl::Status MakeStateDirectory(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<UniqueFd> LockStateDirectory(const std::string& path,
+absl::StatusOr<UniqueFd> LockStateDirectory(const std::string& path, std::string_view program,
                                             std::chrono::milliseconds patience) {
   const std::string file = path + "/lock";
   UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -76,9 +76,9 @@ absl::StatusOr<UniqueFd> LockStateDirectory(const std::string& path,
       if (errno != EINTR) return ErrnoStatus(errno, file);
       if (Clock::now() < deadline) continue;
       return absl::FailedPreconditionError(
-          fmt::format("state directory {} is in use by another agent{} (stop that one, or give "
+          fmt::format("state directory {} is in use by another {}{} (stop that one, or give "
                       "another --state-dir)",
-                      path, Holder(fd.get())));
+                      path, program, Holder(fd.get())));
     }
   }
   // For the message above only; a full disk changes nothing else.

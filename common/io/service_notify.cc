@@ -1,4 +1,4 @@
-#include "agent/daemon/service_notify.h"
+#include "common/io/service_notify.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -6,19 +6,29 @@
 #include <charconv>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
-#include "agent/daemon/config.h"
 #include "common/io/unique_fd.h"
 
 namespace muster {
 
-ServiceNotify::ServiceNotify(Executor& executor, const std::vector<std::string>& environment)
-    : executor_(executor), socket_(FindVariable(environment, "NOTIFY_SOCKET").value_or("")) {
-  const std::string text = FindVariable(environment, "WATCHDOG_USEC").value_or("");
-  uint64_t microseconds = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), microseconds);
-  if (result.ec == std::errc()) watchdog_ = std::chrono::microseconds(microseconds);
+ServiceNotify::Manager ServiceNotify::TakenFrom(const std::vector<std::string>& environment) {
+  Manager manager;
+  for (const std::string& one : environment) {
+    constexpr std::string_view kSocket = "NOTIFY_SOCKET=";
+    constexpr std::string_view kWatchdog = "WATCHDOG_USEC=";
+    if (one.starts_with(kSocket)) manager.socket = one.substr(kSocket.size());
+    if (!one.starts_with(kWatchdog)) continue;
+    uint64_t microseconds = 0;
+    const auto result =
+        std::from_chars(one.data() + kWatchdog.size(), one.data() + one.size(), microseconds);
+    if (result.ec == std::errc()) manager.watchdog = std::chrono::microseconds(microseconds);
+  }
+  return manager;
 }
+
+ServiceNotify::ServiceNotify(Executor& executor, Manager manager)
+    : executor_(executor), socket_(std::move(manager.socket)), watchdog_(manager.watchdog) {}
 
 ServiceNotify::~ServiceNotify() { executor_.Cancel(timer_); }
 

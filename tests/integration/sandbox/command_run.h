@@ -88,12 +88,17 @@ class Sandbox {
   // Starts `coordinator` with these arguments in the folder; `stdin_fd` or nothing as stdin.
   CommandRun Start(const std::vector<std::string>& arguments, Stdout out = Stdout::kFile,
                    int stdin_fd = -1);
-  // The same to its end.
+  // Another program of the project.
+  CommandRun StartProgram(const std::string& name, const std::vector<std::string>& arguments,
+                          Stdout out = Stdout::kFile, int stdin_fd = -1);
+  // Starts `coordinator`, waits for its end.
   CommandRun Run(const std::vector<std::string>& arguments);
 
   // Processes whose environment carries this sandbox's mark, but for `coordinator` itself: agents,
   // shims, ranks and what they started.
   std::vector<pid_t> Processes() const;
+  // The folder of the programs: beside this one, unless MUSTER_BIN_DIR says otherwise.
+  static std::string Programs();
   // Words that a process was started with; empty when it is gone.
   static std::vector<std::string> Words(pid_t pid);
   // Variables that a process was started with, as `NAME=value`.

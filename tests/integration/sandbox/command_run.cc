@@ -1,4 +1,4 @@
-#include "tests/integration/cli/command_run.h"
+#include "tests/integration/sandbox/command_run.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -26,12 +26,6 @@ std::string ReadAll(const std::string& path) {
   std::stringstream text;
   text << stream.rdbuf();
   return text.str();
-}
-
-// The folder of the programs: beside this one, unless MUSTER_BIN_DIR says otherwise.
-std::string Programs() {
-  if (const char* folder = std::getenv("MUSTER_BIN_DIR")) return folder;
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
 }
 
 std::vector<pid_t> AllProcesses() {
@@ -178,18 +172,28 @@ void Sandbox::Hosts(int nodes, int slots) const {
   Write("hosts", text);
 }
 
+std::string Sandbox::Programs() {
+  if (const char* folder = std::getenv("MUSTER_BIN_DIR")) return folder;
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+}
+
 CommandRun Sandbox::Start(const std::vector<std::string>& arguments, Stdout out, int stdin_fd) {
+  return StartProgram("coordinator", arguments, out, stdin_fd);
+}
+
+CommandRun Sandbox::StartProgram(const std::string& name, const std::vector<std::string>& arguments,
+                                 Stdout out, int stdin_fd) {
   CommandRun run;
   const std::string number = std::to_string(++runs_);
   run.err_path_ = Path("stderr." + number);
-  const std::string program = Programs() + "/coordinator";
+  const std::string program = Programs() + "/" + name;
   std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   std::vector<std::string> settings;
-  for (const auto& [name, value] : env_) settings.push_back(name + "=" + value);
+  for (const auto& [variable, value] : env_) settings.push_back(variable + "=" + value);
   std::vector<char*> envp;
   for (std::string& setting : settings) envp.push_back(setting.data());
   envp.push_back(nullptr);

@@ -1,0 +1,57 @@
+// `coordinator serve`: the coordinator of a cluster, for as long as the process lives. Its state is
+// in one directory, so that it may be killed at any moment and started again: it then goes on with
+// the jobs that run.
+//
+// Directory, mode 0700:
+//   lock               held while the process lives
+//   store.db, logs/    of the coordinator
+//
+// Thread-safe after Start. Start, Stop and the destructor block.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "common/io/event_loop.h"
+
+namespace muster {
+
+struct ServiceOptions {
+  // Absolute; made when it is missing.
+  std::string state_directory;
+  // Absolute path of the Unix socket; its folder is made when it is missing.
+  std::string socket;
+};
+
+// Where a service of this user keeps its state and listens: $STATE_DIRECTORY and $RUNTIME_DIRECTORY
+// as set by systemd; else /var/lib/muster/coordinator and /run/muster for root; else
+// $XDG_STATE_HOME (~/.local/state) and $XDG_RUNTIME_DIR. A field stays empty when none of these is
+// known.
+ServiceOptions DefaultServiceOptions();
+
+class Service {
+ public:
+  // FAILED_PRECONDITION: another coordinator has the directory or the socket. DATA_LOSS: the store
+  // is damaged, and the text says what to do.
+  static absl::StatusOr<std::unique_ptr<Service>> Start(ServiceOptions options);
+  // Stops if Stop was not called.
+  ~Service();
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  // For tasks beside the coordinator's own.
+  EventLoop& loop();
+
+  // Ends all connections; jobs go on. May be called again.
+  void Stop();
+
+ private:
+  struct Parts;
+  explicit Service(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace muster
