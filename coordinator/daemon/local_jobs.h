@@ -46,9 +46,9 @@ absl::StatusOr<std::string> MakeRunFolder(const std::string& directory);
 absl::Status LinkLocalJob(const std::string& directory, const std::string& job_id,
                           const std::string& folder);
 
-// Deletes old runs, and links that lead nowhere. Kept are the `keep` runs with output of a rank that
-// were in use last, and as many without, so that failed starts do not push out the logs of a job.
-// Runs in use stay, and so does everything that is not marked as a run. Returns how many were
+// Deletes old runs, and links that lead nowhere. Kept are the `keep` runs with output of a rank
+// that were in use last, and as many without, so that failed starts do not push out the logs of a
+// job. Runs in use stay, and so does everything that is not marked as a run. Returns how many were
 // deleted.
 size_t PruneLocalRuns(const std::string& directory, size_t keep = kKeptLocalRuns);
 
