@@ -56,7 +56,7 @@ def run_logged(suite: Suite, command: list[str], **environment: str) -> tuple[in
     return done.returncode, done.stdout.decode(errors="replace")
 
 
-def gtest(binary: str) -> Callable[[Suite], Outcome]:
+def gtest(binary: str, **environment: str) -> Callable[[Suite], Outcome]:
     """A fat GoogleTest binary: every test counts."""
 
     def run(suite: Suite) -> Outcome:
@@ -64,7 +64,7 @@ def gtest(binary: str) -> Callable[[Suite], Outcome]:
         with tempfile.NamedTemporaryFile(suffix=".json") as report:
             status, output = run_logged(suite, [path, "--gtest_brief=1", f"--gtest_output=json:{report.name}"],
                                         ASAN_OPTIONS="detect_leaks=1", UBSAN_OPTIONS="print_stacktrace=1",
-                                        TSAN_OPTIONS="halt_on_error=1")
+                                        TSAN_OPTIONS="halt_on_error=1", **environment)
             outcome = Outcome(output=output)
             try:
                 tests = json.load(open(report.name, encoding="utf-8"))
@@ -120,8 +120,8 @@ def fuzzers(suite: Suite) -> Outcome:
 
 LINT = [Suite(f"lint-{name}", program("/usr/bin/python3", f"tests/lint/{name}.py"))
         for name in ("formatting", "layering", "proto_comments", "file_length", "one_definition", "own_words")]
-PROGRAMS = ["coordinator", "agent", "muster-shim"]
-GTESTS = ["unit", "sim", "contract", "process", "integration"]
+PROGRAMS = ["coordinator", "agent", "muster-shim", "example_client", "python_stubs"]
+GTESTS = ["unit", "sim", "contract", "process", "integration", "campaign"]
 
 
 def gtests(preset: str, names: list[str]) -> list[Suite]:
@@ -133,6 +133,9 @@ def gtests(preset: str, names: list[str]) -> list[Suite]:
 EXAMPLE = Suite("example", program("examples/char_lm/run", "--check"), targets=PROGRAMS)
 TIDY = Suite("tidy", program("/usr/bin/python3", "tests/lint/tidy.py"), targets=["muster_proto_grpc"], minutes=80)
 FUZZ = Suite("fuzz", fuzzers, "fuzz", ["all"], minutes=60)
+# Ten times the kills of the default tier: 10,000 of agents, 1,000 each of coordinators and shims.
+NIGHTLY = Suite("campaign-nightly", gtest("campaign_tests", MUSTER_CAMPAIGN_FACTOR="10"), targets=["campaign_tests"] + PROGRAMS,
+                minutes=60)
 SOAK = Suite("sim-soak", gtest("sim_tests"), targets=["sim_tests"], minutes=80)
 
 TIERS = {
@@ -144,6 +147,7 @@ TIERS = {
     "tidy": [TIDY],
     "fuzz": [FUZZ],
     "soak": [SOAK],
+    "nightly": [NIGHTLY],
 }
 
 

@@ -152,8 +152,8 @@ class CoordinatorCore {
   void SubmitJob(v1::SubmitJobRequest request, Caller caller, Reply<v1::Job> done);
   // Answers with a plan on the nodes that are there; hosts without a node are planned as written.
   void PlanJob(v1::PlanJobRequest request, Caller caller, Reply<v1::Plan> done);
-  // RESOURCE_EXHAUSTED while what became of the job cannot be stored: a crash would take it back. The same
-  // for a page of jobs with such a one.
+  // RESOURCE_EXHAUSTED while what became of the job cannot be stored: a crash would take it back.
+  // The same for a page of jobs with such a one.
   void GetJob(v1::GetJobRequest request, Reply<v1::Job> done);
   void ListJobs(v1::ListJobsRequest request, Reply<v1::ListJobsResponse> done);
   // Answers once the request is stored; the job may still be STOPPING.

@@ -2,6 +2,8 @@
 // Unix socket, which a test kills and starts again as it likes.
 #pragma once
 
+#include <signal.h>
+
 #include <map>
 #include <string>
 #include <vector>

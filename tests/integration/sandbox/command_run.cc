@@ -186,7 +186,7 @@ CommandRun Sandbox::StartProgram(const std::string& name, const std::vector<std:
   CommandRun run;
   const std::string number = std::to_string(++runs_);
   run.err_path_ = Path("stderr." + number);
-  const std::string program = Programs() + "/" + name;
+  const std::string program = name.front() == '/' ? name : Programs() + "/" + name;
   std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;

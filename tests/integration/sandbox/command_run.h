@@ -88,7 +88,7 @@ class Sandbox {
   // Starts `coordinator` with these arguments in the folder; `stdin_fd` or nothing as stdin.
   CommandRun Start(const std::vector<std::string>& arguments, Stdout out = Stdout::kFile,
                    int stdin_fd = -1);
-  // Another program of the project.
+  // Another program of the project by its name, or any by its path.
   CommandRun StartProgram(const std::string& name, const std::vector<std::string>& arguments,
                           Stdout out = Stdout::kFile, int stdin_fd = -1);
   // Starts `coordinator`, waits for its end.

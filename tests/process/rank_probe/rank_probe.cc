@@ -2,6 +2,9 @@
 //
 //   --print TEXT, --eprint TEXT      writes a line to stdout, stderr
 //   --bytes FD COUNT SEED            writes seeded binary bytes (seeded_bytes.h)
+//   --rank-bytes FD COUNT SEED       the same from SEED + RANK
+//   --for-rank N, --for-all          the steps that follow are only for that rank, for all again
+//   --append-line FILE               appends a line with its pid
 //   --lines FD COUNT LENGTH          writes numbered lines of LENGTH bytes, newline included,
 //   buffered
 //   --unbuffered-lines FD COUNT LENGTH   the same with one write a line
@@ -296,6 +299,24 @@ void Report(char** argv) {
                 JsonLimit(RLIMIT_NOFILE) + ", \"memlock\": " + JsonLimit(RLIMIT_MEMLOCK) + "}");
 }
 
+// -1 without one.
+long OwnRank() {
+  const char* rank = std::getenv("RANK");
+  return rank == nullptr ? -1 : std::atol(rank);
+}
+
+bool IsOneOf(const char* word, const char* a, const char* b) {
+  return std::strcmp(word, a) == 0 || std::strcmp(word, b) == 0;
+}
+
+void AppendLine(const char* path, const std::string& line) {
+  const int fd = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (fd < 0 || ::write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+    ::_exit(94);
+  }
+  ::close(fd);
+}
+
 void WaitFile(const char* path) {
   while (::access(path, F_OK) != 0) SleepMs(2);
 }
@@ -322,6 +343,16 @@ int main(int argc, char** argv) {
       const int fd = static_cast<int>(number());
       const auto count = static_cast<size_t>(number());
       WriteSeeded(fd, count, static_cast<uint64_t>(number()));
+    } else if (step == "--rank-bytes") {
+      const int fd = static_cast<int>(number());
+      const auto count = static_cast<size_t>(number());
+      WriteSeeded(fd, count, static_cast<uint64_t>(number() + OwnRank()));
+    } else if (step == "--for-rank") {
+      if (number() == OwnRank()) continue;
+      while (next < argc && !IsOneOf(argv[next], "--for-rank", "--for-all")) ++next;
+    } else if (step == "--for-all") {
+    } else if (step == "--append-line") {
+      AppendLine(text(), std::to_string(::getpid()) + "\n");
     } else if (step == "--lines" || step == "--unbuffered-lines") {
       const int fd = static_cast<int>(number());
       const auto count = static_cast<size_t>(number());

@@ -1,0 +1,79 @@
+// A cluster that runs job after job while a test kills its processes at moments that a seed
+// chooses. Every job is checked at its end: exit statuses, logs byte for byte, each rank started
+// once. A failure names the seed.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "muster/v1/job.grpc.pb.h"
+#include "tests/campaign/kills/campaign_job.h"
+#include "tests/integration/sandbox/cluster.h"
+
+namespace muster::testing {
+
+class Campaign {
+ public:
+  static constexpr int kNodes = 2;
+  // Jobs at the same time, each in a slot of its own on every node.
+  static constexpr uint32_t kLanes = 3;
+
+  // `loss_allowed`: shims are killed.
+  explicit Campaign(bool loss_allowed = false);
+  ~Campaign();
+
+  // The number of kills of a test: `usual`, times MUSTER_CAMPAIGN_FACTOR.
+  static int Kills(int usual);
+
+  // Submits what is due and looks at what ended. Does not wait for anything that is not there.
+  void Step();
+  // No new jobs; returns when all have ended, were checked and nothing is left of them.
+  void Finish();
+  // False once something was wrong; the campaign is then to stop.
+  bool ok() const { return problems_.empty(); }
+  // With the seed, and how to run it again.
+  std::string Report() const;
+
+  // Restarts a random agent, or the coordinator, when it has lived for a random while.
+  bool KillAnAgent();
+  bool KillTheCoordinator();
+  // Kills a random shim.
+  bool KillAShim();
+
+  size_t jobs_checked() const { return jobs_checked_; }
+  size_t lost_jobs() const { return lost_jobs_; }
+  Cluster& cluster() { return cluster_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Clock::time_point SoonAfter(std::chrono::milliseconds most);
+  v1::JobService::Stub& Jobs();
+  void Forget();
+  bool Submit(CampaignJob& job);
+  // True when it is over and checked.
+  bool Look(CampaignJob& job);
+  bool CheckLogs(const CampaignJob& job, const v1::Job& view);
+  void Problem(const CampaignJob& job, const std::string& text);
+
+  const bool loss_allowed_;
+  const uint64_t seed_;
+  std::mt19937_64 random_;
+  Cluster cluster_;
+  std::unique_ptr<v1::JobService::Stub> jobs_;
+  std::vector<std::unique_ptr<CampaignJob>> lanes_;
+  uint64_t next_number_ = 1;
+  bool finishing_ = false;
+  size_t jobs_checked_ = 0;
+  size_t lost_jobs_ = 0;
+  std::vector<std::string> problems_;
+  Clock::time_point agent_due_[kNodes + 1];
+  Clock::time_point coordinator_due_;
+  Clock::time_point shim_due_;
+};
+
+}  // namespace muster::testing
