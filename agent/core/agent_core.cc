@@ -21,6 +21,7 @@ using internal::JournalRecord;
 using std::chrono::milliseconds;
 using Severity = AgentObserver::Severity;
 
+constexpr milliseconds kOverdue{15'000};
 constexpr Duration kTick = std::chrono::seconds(1);
 // How often processes that could not be killed are looked at again.
 constexpr Duration kSweepAgain = std::chrono::seconds(10);
@@ -440,6 +441,7 @@ void AgentCore::Tick() {
     ScheduleReconcile();
   }
   RenewLeases();
+  CheckOverdue();
   CheckAbandoned();
 }
 
@@ -452,6 +454,20 @@ void AgentCore::RenewLeases() {
     if (attempt.stopped() || !stop_after || live_[id].shim != ShimState::kFollowed) continue;
     // Renewed for the rest only; what ran out is left to run out.
     if (*stop_after > age) launcher_.Renew(id, *stop_after - age);
+  }
+}
+
+// The lease is the shim's to keep. One that has not stopped its ranks long after it ran out is told
+// to, and killed when it does not hear that either.
+void AgentCore::CheckOverdue() {
+  const TimePoint fresh = std::max(session_.fresh_since().value_or(started_at_), started_at_);
+  const auto age = executor_.clock().Now() - fresh;
+  for (const auto& [id, attempt] : state_.attempts) {
+    const std::optional<milliseconds> stop_after = StopAfterOf(attempt.assignment().launch());
+    Live& live = live_[id];
+    if (attempt.stopped() || !stop_after || live.shim != ShimState::kFollowed) continue;
+    if (age < *stop_after + kOverdue || std::exchange(live.overdue_told, true)) continue;
+    launcher_.Stop(id, milliseconds(0));
   }
 }
 

@@ -133,6 +133,7 @@ class AgentCore final : private Launcher::Observer, private CoordinatorSession::
     bool run_told = false;
     std::optional<std::chrono::milliseconds> stop_told;
     bool quit_told = false;
+    bool overdue_told = false;
     uint32_t launches = 0;
   };
 
@@ -170,6 +171,7 @@ class AgentCore final : private Launcher::Observer, private CoordinatorSession::
   void FlushEvents();
   void Tick();
   void RenewLeases();
+  void CheckOverdue();
   void CheckAbandoned();
   void ArmTick();
   // Posts a member function, unless the core is gone by then.

@@ -236,7 +236,6 @@ void Supervisor::Finish() {
   cleanup_end_.reset();
   kill_at_.reset();
   next_log_check_.reset();
-  lease_end_.reset();
   for (const auto& rank : ranks_) rank->CloseLog();
 
   internal::ShimRecord record;

@@ -5,6 +5,7 @@
 #include <linux/magic.h>
 #include <poll.h>
 #include <signal.h>
+#include <spdlog/spdlog.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -31,6 +32,7 @@ constexpr char kNamePrefix[] = "muster-";
 constexpr std::chrono::minutes kStaleAge{1};
 // How often a group is made again that somebody removes at this very moment.
 constexpr int kMakeAttempts = 3;
+constexpr std::chrono::milliseconds kStaleKillTime{2000};
 
 struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
@@ -194,8 +196,13 @@ void RemoveStaleCgroup(const std::string& directory) {
   if (!IsOld(directory)) return;
   const UniqueFd lock = LockGroup(directory, LOCK_EX);
   if (!lock || !IsOld(directory)) return;
-  if (IsPopulated(ReadText(directory + "/cgroup.events"))) return;
-  // One in which something began to run meanwhile stays.
+  if (IsPopulated(ReadText(directory + "/cgroup.events"))) {
+    // Its shim is dead, and so is the agent that should have looked after that.
+    const CgroupKill killed = KillCgroup(directory, kStaleKillTime);
+    spdlog::warn("processes of a dead attempt killed cgroup={} killed={} left={}", directory,
+                 killed.killed, killed.left.size());
+  }
+  // What cannot be killed stays.
   (void)RemoveCgroup(directory);
 }
 

@@ -43,9 +43,9 @@ absl::Status RemoveCgroup(const std::string& directory);
 // Directories of all groups of attempts below `parent`.
 std::vector<std::string> ListCgroups(const std::string& parent);
 
-// Deletes the group of an attempt if nothing runs in it, nobody has locked it, and it is older than
-// a minute (a shim may be about to lock it): what was left behind when agent and shim were killed
-// together.
+// Kills what runs in the group of an attempt and deletes it, if nobody has locked it and it is
+// older than a minute (a shim may be about to lock it): what was left behind when agent and shim
+// were killed together.
 void RemoveStaleCgroup(const std::string& directory);
 
 struct CgroupKill {

@@ -25,6 +25,9 @@ constexpr milliseconds kMostProbe{500};
 // Committed sizes are told at most this often; they only free disk space.
 constexpr milliseconds kCommittedInterval{20};
 constexpr size_t kMostErrorTextBytes = 512;
+// From the end of the grace on: twice what a shim that works needs to kill everything.
+constexpr milliseconds kStopTime{20'000};
+constexpr milliseconds kLongestGrace = std::chrono::hours(24 * 365);
 
 }  // namespace
 
@@ -36,6 +39,7 @@ void ShimFollower::Shut() {
   owner_ = nullptr;
   loop_.Cancel(probe_timer_);
   loop_.Cancel(committed_timer_);
+  loop_.Cancel(deaf_timer_);
   CloseBootstrap();
   CloseReady();
   if (connection_) connection_->Disconnect();
@@ -284,8 +288,21 @@ void ShimFollower::Run(internal::ShimRun run) {
 }
 
 void ShimFollower::Stop(milliseconds grace) {
+  const bool sooner = !stop_grace_ || grace < *stop_grace_;
   stop_grace_ = stop_grace_ ? std::min(*stop_grace_, grace) : grace;
   SendStop();
+  if (!sooner || *stop_grace_ > kLongestGrace) return;
+  loop_.Cancel(std::exchange(deaf_timer_, 0));
+  std::weak_ptr<ShimFollower> weak = weak_from_this();
+  deaf_timer_ = loop_.PostAfter(*stop_grace_ + kStopTime, [weak] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->deaf_timer_ = 0;
+    if (self->finished_ || self->dead_) return;
+    spdlog::error("shim does not stop its ranks, killed job={} attempt={}", self->id_.job.value(),
+                  self->id_.attempt);
+    self->Kill();
+  });
 }
 
 void ShimFollower::SendStop() {

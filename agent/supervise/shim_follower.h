@@ -133,6 +133,9 @@ class ShimFollower : public std::enable_shared_from_this<ShimFollower> {
 
   Executor::TimerId probe_timer_ = 0;
   Executor::TimerId committed_timer_ = 0;
+  // A shim that was told to stop its ranks and does not, because it is stopped itself or stuck, is
+  // killed; its owner then sweeps what it leaves.
+  Executor::TimerId deaf_timer_ = 0;
   std::chrono::milliseconds probe_delay_{0};
 };
 

@@ -23,9 +23,7 @@ std::string WorkingDirectory(std::optional<std::string_view> pwd) {
     }
   }
   std::string buffer(PATH_MAX, '\0');
-  // Fails in a folder that was removed; then nothing relative can be found, and "/" says so
-  // politely.
-  return getcwd(buffer.data(), buffer.size()) != nullptr ? std::string(buffer.c_str()) : "/";
+  return getcwd(buffer.data(), buffer.size()) != nullptr ? std::string(buffer.c_str()) : "";
 }
 
 }  // namespace
@@ -43,7 +41,7 @@ std::string ClientEnv::Absolute(std::string_view path) const {
   return JoinPath(cwd, path);
 }
 
-ClientEnv ReadClientEnv() {
+absl::StatusOr<ClientEnv> ReadClientEnv() {
   ClientEnv client;
   for (char** entry = ::environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
@@ -52,6 +50,10 @@ ClientEnv ReadClientEnv() {
     client.environ.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
   client.cwd = WorkingDirectory(client.Get("PWD"));
+  if (client.cwd.empty()) {
+    return absl::FailedPreconditionError(
+        "the working directory does not exist any more: change to another folder first");
+  }
   const passwd* account = getpwuid(geteuid());
   client.user = account != nullptr ? account->pw_name : std::to_string(geteuid());
   const std::optional<std::string_view> home = client.Get("HOME");

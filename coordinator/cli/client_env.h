@@ -2,6 +2,8 @@
 // or reads only the files that the user named.
 #pragma once
 
+#include <absl/status/statusor.h>
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,8 +28,9 @@ struct ClientEnv {
   std::string Absolute(std::string_view path) const;
 };
 
-// Reads the environment of this process. Call before other threads run.
-ClientEnv ReadClientEnv();
+// Reads the environment of this process. Call before other threads run. FAILED_PRECONDITION: the
+// working directory was removed.
+absl::StatusOr<ClientEnv> ReadClientEnv();
 
 // `path`, or `base/path` when it is relative, without `.` components and doubled slashes. `..`
 // stays: with symbolic links it cannot be taken away without looking.

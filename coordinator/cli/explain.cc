@@ -61,7 +61,9 @@ struct Subject {
 };
 
 absl::StatusOr<Subject> ReadJobFile(const std::string& path, const RunFlags& run) {
-  absl::StatusOr<BuiltJob> built = BuildFromYaml(path, run, ReadClientEnv());
+  const absl::StatusOr<ClientEnv> client = ReadClientEnv();
+  if (!client.ok()) return client.status();
+  absl::StatusOr<BuiltJob> built = BuildFromYaml(path, run, *client);
   if (!built.ok()) return built.status();
   absl::StatusOr<v1::Plan> plan = PlanJob(built->spec, {}, PlanDetail::kLayout);
   if (!plan.ok()) return plan.status();

@@ -1,16 +1,32 @@
 #include "coordinator/cli/place.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <optional>
 
 #include "common/base/annotate.h"
+#include "coordinator/store/directory_lock.h"
 
 namespace muster {
 namespace {
 
 // A daemon that is restarted is back within this time.
 constexpr std::chrono::seconds kReconnect(30);
+
+// How long the coordinator of a local job takes to end, at most.
+constexpr std::chrono::seconds kEndLimit(15);
+
+// True once the process that has the local job has ended.
+bool AwaitEnd(const LocalJob& job) {
+  const auto deadline = std::chrono::steady_clock::now() + kEndLimit;
+  while (!DirectoryLock::IsFree(job.folder)) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    // paces: a file lock cannot be waited for with a limit.
+    ::poll(nullptr, 0, 10);
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -31,8 +47,11 @@ absl::StatusOr<Place> OpenLocalJob(const LocalJob& job) {
   if (!job.address.empty()) {
     absl::StatusOr<std::unique_ptr<Client>> client = Connect(job.address);
     if (!client.ok()) return client.status();
-    place.client = *std::move(client);
-    return place;
+    // One that takes no connections any more is about to end, and its folder then has everything.
+    if ((*client)->IsReachable() || !AwaitEnd(job)) {
+      place.client = *std::move(client);
+      return place;
+    }
   }
   absl::StatusOr<std::unique_ptr<LocalArchive>> archive = LocalArchive::Open(job.folder);
   if (!archive.ok()) return Annotate(archive.status(), fmt::format("job {}", job.job_id));

@@ -34,6 +34,16 @@ void PrepareSignals() {
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
+SignalsAsUsual::SignalsAsUsual() {
+  const sigset_t set = WatchedSignals();
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+SignalsAsUsual::~SignalsAsUsual() {
+  const sigset_t set = WatchedSignals();
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
 bool AsksToEnd(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
 
 SignalWatcher::SignalWatcher() {

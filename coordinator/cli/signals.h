@@ -18,6 +18,17 @@ namespace muster {
 // main().
 void PrepareSignals();
 
+// While this exists, signals end the process as they usually do: for reading files that people
+// name, which may be pipes without a writer or lie on a file system that does not answer. Before
+// any thread exists.
+class SignalsAsUsual {
+ public:
+  SignalsAsUsual();
+  ~SignalsAsUsual();
+  SignalsAsUsual(const SignalsAsUsual&) = delete;
+  SignalsAsUsual& operator=(const SignalsAsUsual&) = delete;
+};
+
 // True for the signals that ask the command to end.
 bool AsksToEnd(int signal);
 

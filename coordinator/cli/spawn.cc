@@ -5,6 +5,7 @@
 #include "coordinator/cli/exit_status.h"
 #include "coordinator/cli/job_builder.h"
 #include "coordinator/cli/run_job.h"
+#include "coordinator/cli/signals.h"
 #include "coordinator/cli/spawn_flags.h"
 
 namespace muster {
@@ -17,8 +18,12 @@ int RunSpawn(Arguments arguments, Reporter& reporter) {
     return kExitUsage;
   }
   if (flags->help) return PrintResult(SpawnHelp(), reporter);
-  const ClientEnv client = ReadClientEnv();
-  absl::StatusOr<BuiltJob> built = BuildFromFlags(*flags, client);
+  const absl::StatusOr<ClientEnv> client = ReadClientEnv();
+  if (!client.ok()) return ReportError(client.status(), reporter);
+  absl::StatusOr<BuiltJob> built = [&] {
+    const SignalsAsUsual interruptible;
+    return BuildFromFlags(*flags, *client);
+  }();
   if (!built.ok()) return ReportInputErrors(built.status(), reporter);
   return RunJob(*std::move(built), flags->run, reporter);
 }

@@ -3,6 +3,7 @@
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/job_builder.h"
 #include "coordinator/cli/run_job.h"
+#include "coordinator/cli/signals.h"
 
 namespace muster {
 
@@ -18,8 +19,12 @@ int RunSubmit(Arguments arguments, Reporter& reporter) {
   AddRunFlags(flags, run);
   flags.Positional("JOB.yaml", &file);
   if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
-  const ClientEnv client = ReadClientEnv();
-  absl::StatusOr<BuiltJob> built = BuildFromYaml(file, run, client);
+  const absl::StatusOr<ClientEnv> client = ReadClientEnv();
+  if (!client.ok()) return ReportError(client.status(), reporter);
+  absl::StatusOr<BuiltJob> built = [&] {
+    const SignalsAsUsual interruptible;
+    return BuildFromYaml(file, run, *client);
+  }();
   if (!built.ok()) return ReportInputErrors(built.status(), reporter);
   return RunJob(*std::move(built), run, reporter);
 }

@@ -24,6 +24,9 @@ void CoordinatorCore::OnAgentMessage(SessionHandle session, v1::AgentMessage mes
 void CoordinatorCore::OnAgentDisconnected(SessionHandle session) {
   impl_->OnAgentDisconnected(session);
 }
+void CoordinatorCore::GiveUpNode(const NodeId& node, std::string reason) {
+  impl_->GiveUpNode(node, std::move(reason));
+}
 std::optional<NodeId> CoordinatorCore::NodeOfSession(const std::string& session_id) const {
   return impl_->NodeOfSession(session_id);
 }

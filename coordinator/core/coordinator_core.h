@@ -139,6 +139,9 @@ class CoordinatorCore {
   void OnAgentMessage(SessionHandle session, v1::AgentMessage message);
   // The stream is over, whoever ended it. The core forgets the sink.
   void OnAgentDisconnected(SessionHandle session);
+  // Whoever starts the agents says that the one of this node will not come, and why: jobs that wait
+  // for it fail now. Forgotten when it comes after all.
+  void GiveUpNode(const NodeId& node, std::string reason);
   // The node that `session_id` of a Welcome was given to, while that session is the node's newest.
   // For the log connection.
   std::optional<NodeId> NodeOfSession(const std::string& session_id) const;

@@ -97,6 +97,7 @@ void CoordinatorCore::Impl::OnHello(SessionHandle handle, const v1::Hello& hello
   if (!sessions_.MakeLive(*session)) return;
 
   NodeEntry& node = nodes_.FindOrAdd(id);
+  given_up_.erase(id);
   node.record.set_node_id(hello.node_id());
   node.record.set_boot_id(hello.boot_id());
   node.record.set_journal_id(hello.journal_id());

@@ -8,6 +8,7 @@
 
 #include "common/base/annotate.h"
 #include "coordinator/core/job_state.h"
+#include "coordinator/core/job_text.h"
 #include "coordinator/core/job_times.h"
 #include "coordinator/core/proto_time.h"
 #include "coordinator/core/scheduler.h"
@@ -173,6 +174,16 @@ void CoordinatorCore::Impl::DecideFor(JobEntry& entry) {
                                       v1::Job::State_Name(entry.record.state)));
 }
 
+void CoordinatorCore::Impl::GiveUpNode(const NodeId& node, std::string reason) {
+  Enqueue([this, node, reason = std::move(reason)] {
+    given_up_[node] = reason;
+    for (JobEntry* entry : jobs_.waiting()) {
+      entry->placed_at.reset();
+      Touch(*entry);
+    }
+  });
+}
+
 void CoordinatorCore::Impl::Place(JobEntry& entry, Placement& placement) {
   PlacementResult result = PlaceJob(entry.record, nodes_.Alive());
   if (result.placement.reason != entry.waiting_reason ||
@@ -182,6 +193,15 @@ void CoordinatorCore::Impl::Place(JobEntry& entry, Placement& placement) {
     ++entry.volatile_revision;
   }
   placement = std::move(result.placement);
+  if (given_up_.empty() || !placement.error.empty()) return;
+  for (size_t i = 0; i < entry.node_of_host.size(); ++i) {
+    const v1::HostEntry& host = entry.record.spec->hosts(static_cast<int>(i));
+    const auto gone = given_up_.find(NodeId(host.host()));
+    if (gone == given_up_.end() || !entry.node_of_host[i].empty()) continue;
+    placement.planned.reset();
+    placement.error = fmt::format("{} cannot be used: {}", host.host(), OneLine(gone->second));
+    return;
+  }
 }
 
 void CoordinatorCore::Impl::AppendBatch() {

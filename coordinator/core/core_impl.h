@@ -44,6 +44,7 @@ class CoordinatorCore::Impl {
   SessionHandle OnAgentConnected(AgentSink* sink, std::optional<NodeId> authenticated);
   void OnAgentMessage(SessionHandle handle, v1::AgentMessage message);
   void OnAgentDisconnected(SessionHandle handle);
+  void GiveUpNode(const NodeId& node, std::string reason);
 
   // --- core_clients.cc ---
   void SubmitJob(v1::SubmitJobRequest request, Caller caller, Reply<v1::Job> done);
@@ -153,6 +154,8 @@ class CoordinatorCore::Impl {
 
   uint64_t epoch_ = 0;
   NodeTable nodes_;
+  // Why nodes will not come; see GiveUpNode.
+  std::map<NodeId, std::string> given_up_;
   JobIndex jobs_;
   SessionHub sessions_;
   WatchHub watches_;

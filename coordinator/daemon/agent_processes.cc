@@ -25,6 +25,9 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
+// Whoever dies sooner has not come to serve.
+constexpr std::chrono::seconds kQuick(2);
+
 class FileActions {
  public:
   FileActions() { posix_spawn_file_actions_init(&actions_); }
@@ -44,6 +47,8 @@ class SpawnAttributes {
  private:
   posix_spawnattr_t attributes_;
 };
+
+std::string ErrorPath(const std::string& state_directory) { return state_directory + "/agent.err"; }
 
 std::string Ending(const siginfo_t& info) {
   if (info.si_code == CLD_EXITED) return fmt::format("ended with code {}", info.si_status);
@@ -70,6 +75,16 @@ AgentProcesses::AgentProcesses(std::string program, std::string coordinator,
 AgentProcesses::~AgentProcesses() { StopAll(std::chrono::milliseconds(0)); }
 
 absl::Status AgentProcesses::Spawn(const LocalAgent& agent, const std::string& state_directory) {
+  Process process;
+  process.agent = agent;
+  process.state_directory = state_directory;
+  absl::Status launched = Launch(process);
+  if (launched.ok()) processes_.push_back(std::move(process));
+  return launched;
+}
+
+absl::Status AgentProcesses::Launch(Process& process) const {
+  const LocalAgent& agent = process.agent;
   // `--node-id NAME` stays two words: it is how an agent is found in a process list.
   std::vector<std::string> words = {program_,
                                     "run",
@@ -78,7 +93,7 @@ absl::Status AgentProcesses::Spawn(const LocalAgent& agent, const std::string& s
                                     "--coordinator",
                                     coordinator_,
                                     "--state-dir",
-                                    state_directory,
+                                    process.state_directory,
                                     "--ephemeral",
                                     "--slots",
                                     fmt::format("{}", agent.slots)};
@@ -90,13 +105,11 @@ absl::Status AgentProcesses::Spawn(const LocalAgent& agent, const std::string& s
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 
-  Process process;
-  process.node_id = agent.node_id;
-  process.error_path = state_directory + "/agent.err";
+  const std::string errors = ErrorPath(process.state_directory);
   FileActions actions;
   posix_spawn_file_actions_addopen(actions.get(), STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(actions.get(), STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_addopen(actions.get(), STDERR_FILENO, process.error_path.c_str(),
+  posix_spawn_file_actions_addopen(actions.get(), STDERR_FILENO, errors.c_str(),
                                    O_WRONLY | O_CREAT | O_APPEND, 0600);
   // Pipes and locks of the caller's shell must not be held open by an agent.
   posix_spawn_file_actions_addclosefrom_np(actions.get(), 3);
@@ -105,6 +118,7 @@ absl::Status AgentProcesses::Spawn(const LocalAgent& agent, const std::string& s
   sigemptyset(&none);
   posix_spawnattr_setsigmask(attributes.get(), &none);
   posix_spawnattr_setflags(attributes.get(), POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
+  process.start = Steady::now();
   const int error = posix_spawn(&process.pid, program_.c_str(), actions.get(), attributes.get(),
                                 argv.data(), environ);
   if (error != 0) {
@@ -119,16 +133,18 @@ absl::Status AgentProcesses::Spawn(const LocalAgent& agent, const std::string& s
   }
   // Kernels before 5.10 do not take this flag in pidfd_open.
   ::fcntl(process.pidfd.get(), F_SETFD, FD_CLOEXEC);
-  processes_.push_back(std::move(process));
+  process.reaped = false;
   return absl::OkStatus();
 }
 
 void AgentProcesses::Watch(EventLoop& loop, OnDeath on_death) {
   loop_ = &loop;
   on_death_ = std::move(on_death);
-  for (size_t i = 0; i < processes_.size(); ++i) {
-    loop.WatchFd(processes_[i].pidfd.get(), EPOLLIN, [this, i](uint32_t) { OnEnd(i); });
-  }
+  for (size_t i = 0; i < processes_.size(); ++i) WatchProcess(i);
+}
+
+void AgentProcesses::WatchProcess(size_t index) {
+  loop_->WatchFd(processes_[index].pidfd.get(), EPOLLIN, [this, index](uint32_t) { OnEnd(index); });
 }
 
 void AgentProcesses::Unwatch() {
@@ -145,12 +161,24 @@ void AgentProcesses::OnEnd(size_t index) {
                               static_cast<id_t>(process.pidfd.get()), &info, WEXITED | WNOHANG);
   process.reaped = true;
   // Where SIGCHLD is ignored the kernel has reaped it, and nobody knows how it ended.
-  std::string text = result == 0 ? Ending(info) : "ended";
-  const std::string last_line = LastLine(process.error_path);
-  spdlog::warn("agent ended node={} pid={} how={} stderr={}", LogQuoted(process.node_id),
-               process.pid, LogQuoted(text), LogQuoted(last_line));
-  if (!last_line.empty()) text += fmt::format(": {}", last_line);
-  on_death_(process.node_id, text);
+  Death death{.node_id = process.agent.node_id, .text = result == 0 ? Ending(info) : "ended"};
+  const std::string last_line = LastLine(ErrorPath(process.state_directory));
+  spdlog::warn("agent ended node={} pid={} how={} stderr={}", LogQuoted(death.node_id), process.pid,
+               LogQuoted(death.text), LogQuoted(last_line));
+  if (!last_line.empty()) death.text += fmt::format(": {}", last_line);
+  const bool left = result == 0 && info.si_code == CLD_EXITED && info.si_status == 0;
+  const bool quick = Steady::now() - process.start < kQuick;
+  process.quick_deaths = quick ? process.quick_deaths + 1 : 0;
+  if (!left && process.quick_deaths < kMostQuickDeaths) {
+    const absl::Status launched = Launch(process);
+    if (launched.ok()) {
+      death.replaced = true;
+      WatchProcess(index);
+    } else {
+      death.text += fmt::format("; {}", MessageOf(launched));
+    }
+  }
+  on_death_(death);
 }
 
 void AgentProcesses::StopAll(std::chrono::milliseconds limit) {
@@ -170,7 +198,7 @@ void AgentProcesses::StopAll(std::chrono::milliseconds limit) {
   if (WaitForAll(Steady::now() + std::chrono::seconds(2))) return;
   for (const Process& process : processes_) {
     if (!process.reaped) {
-      spdlog::error("agent cannot be killed node={} pid={}", LogQuoted(process.node_id),
+      spdlog::error("agent cannot be killed node={} pid={}", LogQuoted(process.agent.node_id),
                     process.pid);
     }
   }

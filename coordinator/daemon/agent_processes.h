@@ -1,6 +1,7 @@
 // The agents of a local run: child processes of this one, each in a session of its own so that the
-// terminal's signals do not reach them. Watched, not started again. Each method says where it may
-// be called.
+// terminal's signals do not reach them. One that crashes or is killed is started again on its state
+// directory, where it takes over what runs; one that left on its own, or crashes again and again
+// right after its start, is not. Each method says where it may be called.
 #pragma once
 
 #include <absl/status/status.h>
@@ -19,8 +20,17 @@ namespace muster {
 
 class AgentProcesses {
  public:
-  // `text` says how it ended and the last line that it wrote to its stderr.
-  using OnDeath = std::function<void(const std::string& node_id, const std::string& text)>;
+  // How often an agent may die right after its start.
+  static constexpr int kMostQuickDeaths = 3;
+
+  struct Death {
+    std::string node_id;
+    // How it ended, and the last line that it wrote to its stderr.
+    std::string text;
+    // Another one was started in its place.
+    bool replaced = false;
+  };
+  using OnDeath = std::function<void(const Death& death)>;
 
   // `coordinator`: `unix:/path`. `addresses`: what every agent reports, the preferred first.
   AgentProcesses(std::string program, std::string coordinator, std::vector<std::string> addresses);
@@ -43,15 +53,19 @@ class AgentProcesses {
 
  private:
   struct Process {
-    std::string node_id;
-    std::string error_path;
+    LocalAgent agent;
+    std::string state_directory;
+    std::chrono::steady_clock::time_point start;
+    int quick_deaths = 0;
     pid_t pid = 0;
     // Readable once the process has ended.
     UniqueFd pidfd;
     bool reaped = false;
   };
 
+  absl::Status Launch(Process& process) const;
   void OnEnd(size_t index);
+  void WatchProcess(size_t index);
   // Waits for those that have not ended; true when all have.
   bool WaitForAll(std::chrono::steady_clock::time_point deadline);
 

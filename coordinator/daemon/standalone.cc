@@ -76,7 +76,7 @@ struct Standalone::Parts {
   absl::StatusOr<std::unique_ptr<AcceptLoop>> Listen(std::string* address);
   absl::Status SpawnAgents(const std::string& address);
   void OnJobAccepted(const JobId& job);
-  void OnAgentDeath(const std::string& node_id, const std::string& text);
+  void OnAgentDeath(const AgentProcesses::Death& death);
   void RemoveSpools();
 };
 
@@ -156,8 +156,14 @@ void Standalone::Parts::OnJobAccepted(const JobId& job) {
   }
 }
 
-void Standalone::Parts::OnAgentDeath(const std::string& node_id, const std::string& text) {
-  if (options.on_trouble) options.on_trouble(fmt::format("the agent of {} {}", node_id, text));
+void Standalone::Parts::OnAgentDeath(const AgentProcesses::Death& death) {
+  if (options.on_trouble) {
+    options.on_trouble(fmt::format("the agent of {} {}{}", death.node_id, death.text,
+                                   death.replaced ? "; another one takes its place" : ""));
+  }
+  if (!death.replaced) {
+    coordinator->core().GiveUpNode(NodeId(death.node_id), fmt::format("its agent {}", death.text));
+  }
 }
 
 void Standalone::Parts::RemoveSpools() {
@@ -208,9 +214,7 @@ absl::StatusOr<std::unique_ptr<Standalone>> Standalone::Start(StandaloneOptions 
   p->coordinator = *std::move(coordinator);
   EventLoop& loop = p->coordinator->loop();
   loop.Post([p, &loop] {
-    p->agents->Watch(loop, [p](const std::string& node_id, const std::string& text) {
-      p->OnAgentDeath(node_id, text);
-    });
+    p->agents->Watch(loop, [p](const AgentProcesses::Death& death) { p->OnAgentDeath(death); });
   });
   return standalone;
 }

@@ -10,8 +10,7 @@
 //   agent; `agent.err` is its stderr
 // and <job id> -> run-... as a symbolic link, once the job was accepted.
 //
-// Agents are children of this process and are not started again when they die: their node is lost
-// after its lease, unless somebody starts an agent on the same state directory before that. When
+// Agents are children of this process and are started again when they crash (AgentProcesses). When
 // this process dies, agents and ranks notice by their lease and end by themselves.
 //
 // Thread-safe after Start. Start, Stop and the destructor block.
@@ -68,7 +67,7 @@ class Standalone {
   // Tells the agents to leave, kills those that have not after `limit`, stops the coordinator,
   // removes what the agents kept of output that is stored, and deletes old runs. May be called
   // again.
-  void Stop(std::chrono::milliseconds limit = std::chrono::seconds(5));
+  void Stop(std::chrono::milliseconds limit = std::chrono::seconds(10));
 
  private:
   struct Parts;

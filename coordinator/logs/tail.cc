@@ -66,7 +66,9 @@ absl::StatusOr<uint64_t> FindTailStart(uint64_t size, uint64_t tail_bytes, const
     last = frame;
     frame += kFrameHeaderBytes + header->payload_bytes;
   }
-  return frame >= target && frame < size ? frame : last;
+  // Long frames: better too much than next to nothing.
+  const bool enough = frame >= target && frame < size && size - frame >= tail_bytes / 2;
+  return enough ? frame : last;
 }
 
 }  // namespace muster

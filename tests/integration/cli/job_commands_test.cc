@@ -1,7 +1,9 @@
 // The commands that look at a job, live and ended.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
 
 #include <filesystem>
 #include <sstream>
@@ -47,6 +49,22 @@ sys.exit(int(sys.argv[1]) if r == '1' else 0)
 
   Sandbox box_;
 };
+
+TEST_F(JobCommands, SeeAJobWhoseCoordinatorIsAboutToEnd) {
+  std::string job;
+  CommandRun run = StartJob("0", &job);
+  box_.Write("go", "");
+  ASSERT_EQ(run.Wait(), 0) << run.err();
+  // As it is between the end of its socket and that of its process.
+  const std::string folder = std::filesystem::canonical(box_.Path("local/" + job));
+  const UniqueFd lock(::open((folder + "/lock").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0);
+  CommandRun logs = box_.Start({"logs", job});
+  EXPECT_EQ(logs.Wait(Seconds(0.3)), -1) << logs.err();
+  ASSERT_EQ(::flock(lock.get(), LOCK_UN), 0);
+  EXPECT_EQ(logs.Wait(), 0) << logs.err();
+  EXPECT_THAT(logs.out(), HasSubstr("line of 0"));
+}
 
 TEST_F(JobCommands, SeeAJobThatRuns) {
   std::string job;

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -20,6 +21,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using testing::Sandbox;
 using testing::Seconds;
+using testing::WaitUntil;
 
 class RunInput : public ::testing::Test {
  protected:
@@ -118,6 +120,27 @@ TEST_F(RunInput, VariablesThatDoubleEachOtherAreRefused) {
   EXPECT_THAT(run.err(), AllOf(HasSubstr("variable A"), HasSubstr(".deepspeed_env:"),
                                HasSubstr("too long once it is expanded")));
   ExpectNothing();
+}
+
+TEST_F(RunInput, APipeWithoutAWriterCanBeInterrupted) {
+  ASSERT_EQ(::mkfifo(box_.Path("pipe").c_str(), 0600), 0);
+  CommandRun run = box_.Start({"spawn", "--hostfile", "pipe", "r.py"});
+  EXPECT_TRUE(WaitUntil([&] {
+    run.Send(SIGINT);
+    return run.ended();
+  }));
+  EXPECT_EQ(run.Wait(), 130);
+}
+
+TEST_F(RunInput, AWorkingDirectoryThatIsGoneIsRefused) {
+  std::filesystem::create_directory(box_.Path("gone"));
+  box_.Write("run.sh", "cd gone && rmdir ../gone && exec \"$@\"\n");
+  CommandRun run =
+      box_.StartProgram("/bin/sh", {box_.Path("run.sh"), Sandbox::Programs() + "/coordinator",
+                                    "spawn", "--hosts", "node-1 slots=1", "--no-python", "pwd"});
+  EXPECT_EQ(run.Wait(), 2) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("working directory"));
+  EXPECT_THAT(run.out(), IsEmpty());
 }
 
 TEST_F(RunInput, MusterSlotsSaysWhatABareHostHas) {

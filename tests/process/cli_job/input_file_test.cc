@@ -59,7 +59,7 @@ TEST(FileIdentity, IsThatOfTheFileNotOfItsName) {
 
 TEST(ReadClientEnv, KnowsThisProcess) {
   ASSERT_EQ(setenv("MUSTER_TEST_VALUE", "a=b", 1), 0);
-  const ClientEnv client = ReadClientEnv();
+  const ClientEnv client = ReadClientEnv().value();
   unsetenv("MUSTER_TEST_VALUE");
   EXPECT_EQ(client.Get("MUSTER_TEST_VALUE"), "a=b");
   EXPECT_EQ(FileIdentity(client.cwd), FileIdentity("."));

@@ -252,6 +252,16 @@ TEST_F(ShimStop, TheLeaseEndsTheRanksByItself) {
   EXPECT_THAT(told->self_stop().reason(), HasSubstr("lease"));
 }
 
+TEST_F(ShimStop, AShimThatIsDoneEndsWithItsLeaseWhenItsAgentIsGone) {
+  shim_.bootstrap.set_lease_ms(300);
+  shim_.AddProbe({"--exit", "3"});
+  ASSERT_TRUE(shim_.StartAndPrepare());
+  shim_.Run();
+  ASSERT_NE(shim_.WaitStopped(5), nullptr);
+  shim_.Disconnect();
+  EXPECT_EQ(shim_.WaitExit(), 0) << "nobody will ask for its records by socket";
+}
+
 TEST_F(ShimStop, ALeaseOfZeroNeverEnds) {
   shim_.bootstrap.set_lease_ms(300);
   shim_.AddProbe({"--touch", File("up.0"), "--wait-file", File("go")});

@@ -31,10 +31,14 @@ struct LogFile {
   // First frame at or behind size - tail_bytes, else the last.
   uint64_t Expected(uint64_t tail_bytes) const {
     if (tail_bytes >= bytes.size()) return 0;
+    uint64_t last = 0;
     for (const uint64_t start : starts) {
-      if (start >= bytes.size() - tail_bytes) return start;
+      if (start >= bytes.size() - tail_bytes) {
+        return start < bytes.size() && bytes.size() - start >= tail_bytes / 2 ? start : last;
+      }
+      last = start;
     }
-    return starts.empty() ? 0 : starts.back();
+    return last;
   }
 };
 
