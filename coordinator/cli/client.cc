@@ -174,21 +174,26 @@ absl::Status Client::WatchJob(const std::string& job_id, Cancellation& cancellat
   v1::WatchJobRequest request;
   request.set_job_id(job_id);
   grpc::ClientContext context;
-  LetItConnect(*control_channel_);
+  if (broken_) LetItConnect(*control_channel_);
   const Cancellation::Scope scope(cancellation, context);
   const auto reader = jobs_->WatchJob(&context, request);
-  return Drain<v1::WatchJobResponse>(*reader, context, [&on_job](v1::WatchJobResponse response) {
-    return on_job(std::move(*response.mutable_job()));
-  });
+  absl::Status status =
+      Drain<v1::WatchJobResponse>(*reader, context, [&on_job](v1::WatchJobResponse response) {
+        return on_job(std::move(*response.mutable_job()));
+      });
+  if (absl::IsUnavailable(status)) broken_ = true;
+  return status;
 }
 
 absl::Status Client::ReadLogs(const v1::ReadLogsRequest& request, Cancellation& cancellation,
                               const OnLogs& on_logs) {
   grpc::ClientContext context;
-  LetItConnect(*logs_channel_);
+  if (broken_) LetItConnect(*logs_channel_);
   const Cancellation::Scope scope(cancellation, context);
   const auto reader = logs_->ReadLogs(&context, request);
-  return Drain<v1::ReadLogsResponse>(*reader, context, on_logs);
+  absl::Status status = Drain<v1::ReadLogsResponse>(*reader, context, on_logs);
+  if (absl::IsUnavailable(status)) broken_ = true;
+  return status;
 }
 
 absl::StatusOr<std::optional<ServerAddress>> FindServer(const std::string& flag) {

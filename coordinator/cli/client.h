@@ -4,6 +4,7 @@
 
 #include <grpcpp/channel.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -45,6 +46,8 @@ class Client final : public JobSource {
   std::unique_ptr<v1::JobService::Stub> jobs_;
   std::unique_ptr<v1::JobService::Stub> logs_;
   std::unique_ptr<v1::NodeService::Stub> nodes_;
+  // A call failed for want of a connection. Streams run on threads of their own.
+  std::atomic<bool> broken_ = false;
 };
 
 // Address of the coordinator that a command goes to.

@@ -17,6 +17,7 @@
 #include "coordinator/daemon/local_jobs.h"
 #include "muster/v1/job.grpc.pb.h"
 #include "muster/v1/node.grpc.pb.h"
+#include "tests/integration/sandbox/command_run.h"
 
 namespace muster {
 namespace {
@@ -202,9 +203,11 @@ TEST_F(StandaloneTest, IsFoundByOthersWhileItRuns) {
   EXPECT_FALSE(LocalArchive::Open(found->folder).ok()) << "its coordinator lives";
 }
 
-TEST_F(StandaloneTest, SaysThatAnAgentDied) {
+TEST_F(StandaloneTest, SaysThatAnAgentDiedAndStartsAnother) {
   ASSERT_TRUE(Start({{"node-1", 1}, {"node-2", 1}}).ok());
-  const v1::Job job = Submit({"/bin/sleep", "60"});
+  const std::string go = directory_ + "/go";
+  const v1::Job job =
+      Submit({"/bin/sh", "-c", "while ! [ -e " + go + " ]; do sleep 0.02; done; exit 5"});
   v1::WatchJobRequest request;
   request.set_job_id(job.job_id());
   const auto context = Context();
@@ -215,12 +218,15 @@ TEST_F(StandaloneTest, SaysThatAnAgentDied) {
   const pid_t agent = AgentPid("node-2");
   ASSERT_GT(agent, 0);
   ::kill(agent, SIGKILL);
+  EXPECT_TRUE(testing::WaitUntil([&] {
+    return Told("the agent of node-2 was ended by SIGKILL; another one takes its place");
+  }));
+  std::ofstream(go).close();
   v1::Job last;
   while (stream->Read(&response)) last = response.job();
   EXPECT_TRUE(stream->Finish().ok());
   EXPECT_EQ(last.state(), v1::Job::FAILED);
-  EXPECT_EQ(last.exit_code(), 121);
-  EXPECT_TRUE(Told("the agent of node-2 was ended by SIGKILL"));
+  EXPECT_EQ(last.exit_code(), 5) << last.reason();
 }
 
 TEST_F(StandaloneTest, StartsNoAgentForAnotherMachine) {
