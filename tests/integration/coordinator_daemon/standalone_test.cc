@@ -25,10 +25,10 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class StandaloneTest : public testing::Test {
+class StandaloneTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string path = testing::TempDir() + "/muster-standalone-XXXXXX";
+    std::string path = ::testing::TempDir() + "/muster-standalone-XXXXXX";
     directory_ = mkdtemp(path.data());
     // Leases of tests must not meet those of the machine.
     fs::create_directory(directory_ + "/leases");
@@ -218,7 +218,7 @@ TEST_F(StandaloneTest, SaysThatAnAgentDiedAndStartsAnother) {
   const pid_t agent = AgentPid("node-2");
   ASSERT_GT(agent, 0);
   ::kill(agent, SIGKILL);
-  EXPECT_TRUE(testing::WaitUntil([&] {
+  EXPECT_TRUE(muster::testing::WaitUntil([&] {
     return Told("the agent of node-2 was ended by SIGKILL; another one takes its place");
   }));
   std::ofstream(go).close();

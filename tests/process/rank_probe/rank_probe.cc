@@ -393,8 +393,10 @@ int main(int argc, char** argv) {
       ForkBomb(static_cast<int>(number()));
     } else if (step == "--eat-memory") {
       const auto bytes = static_cast<size_t>(number()) << 20;
-      // Never freed: it is to be there.
-      std::memset(new char[bytes], 1, bytes);
+      void* const memory =
+          ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (memory == MAP_FAILED) ::_exit(97);
+      std::memset(memory, 1, bytes);
     } else if (step == "--stop") {
       ::raise(SIGSTOP);
     } else if (step == "--signal") {
