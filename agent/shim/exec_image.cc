@@ -201,8 +201,9 @@ ResolvedProgram ResolveProgram(std::string_view program,
   while (begin <= search.size()) {
     const size_t end = std::min(search.find(':', begin), search.size());
     // An empty entry means the working directory.
-    const std::string directory = end == begin ? "." : search.substr(begin, end - begin);
-    const std::string candidate = directory + "/" + name;
+    std::string candidate = end == begin ? "." : search.substr(begin, end - begin);
+    candidate += '/';
+    candidate += name;
     const std::string reason = InspectExecutable(Join(working_directory, candidate));
     if (reason.empty()) return found(candidate);
     struct stat status = {};

@@ -135,7 +135,7 @@ std::string OpenLeaseDirectory(const std::string& wanted, std::string& problem) 
   }
   const std::string shared_problem = UseDirectory(kSharedDirectory);
   if (shared_problem.empty()) return kSharedDirectory;
-  const std::string own = "/tmp/muster-leases-" + std::to_string(::geteuid());
+  std::string own = "/tmp/muster-leases-" + std::to_string(::geteuid());
   problem = UseDirectory(own);
   if (problem.empty()) return own;
   problem = shared_problem + "; " + problem;

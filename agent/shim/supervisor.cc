@@ -151,9 +151,10 @@ void Supervisor::Prepare() {
                                            " are needed (ulimit -Hn)"});
   }
   checks_end_ = Now() + kChecksTime;
-  checker_.Start(bootstrap_, [this](std::vector<Problem> problems, std::vector<std::string> paths) {
-    EndPrepare(std::move(problems), std::move(paths));
-  });
+  checker_.Start(bootstrap_,
+                 [this](std::vector<Problem> problems, const std::vector<std::string>& paths) {
+                   EndPrepare(std::move(problems), paths);
+                 });
 }
 
 void Supervisor::TakeLeases() {
@@ -176,7 +177,7 @@ void Supervisor::TakeLeases() {
   }
 }
 
-void Supervisor::EndPrepare(std::vector<Problem> problems, std::vector<std::string> paths) {
+void Supervisor::EndPrepare(std::vector<Problem> problems, const std::vector<std::string>& paths) {
   checks_end_.reset();
   for (Problem& problem : problems) problems_.push_back(std::move(problem));
   if (problems_.empty()) {

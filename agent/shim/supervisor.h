@@ -57,7 +57,7 @@ class Supervisor {
   int TakeLock();
   void Prepare();
   void TakeLeases();
-  void EndPrepare(std::vector<Problem> problems, std::vector<std::string> paths);
+  void EndPrepare(std::vector<Problem> problems, const std::vector<std::string>& paths);
   void MakeRanks(const std::vector<std::string>& paths);
   void HandleRequest(const internal::ShimRequest& request);
   void StartRanks(const Strings& added);

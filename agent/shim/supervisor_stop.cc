@@ -124,6 +124,7 @@ void Supervisor::KillRestOfEndedRanks() {
       [this](const std::vector<ProcessInfo>& processes) {
         const std::vector<int> owners = Attribute(processes);
         std::vector<bool> selected;
+        selected.reserve(owners.size());
         for (const int owner : owners) {
           selected.push_back(owner >= 0 && ranks_[static_cast<size_t>(owner)]->ended());
         }

@@ -181,7 +181,7 @@ void StartBriefDaemon(long ms, const char* path) {
 
 void WriteSeeded(int fd, size_t count, uint64_t seed) {
   muster::testing::SeededBytes stream(seed);
-  std::vector<char> chunk(64 * 1024);
+  std::vector<char> chunk(size_t{64} << 10);
   while (count > 0) {
     const size_t size = std::min(count, chunk.size());
     stream.Fill(chunk.data(), size);
@@ -202,7 +202,7 @@ void WriteLines(int fd, size_t count, size_t length, bool buffered) {
       continue;
     }
     text += line;
-    if (text.size() >= 64 * 1024) {
+    if (text.size() >= size_t{64} << 10) {
       WriteAll(fd, text.data(), text.size());
       text.clear();
     }
@@ -211,7 +211,7 @@ void WriteLines(int fd, size_t count, size_t length, bool buffered) {
 }
 
 void WriteLongLine(int fd, size_t count) {
-  const std::string chunk(64 * 1024, 'x');
+  const std::string chunk(size_t{64} << 10, 'x');
   for (; count > chunk.size(); count -= chunk.size()) WriteAll(fd, chunk.data(), chunk.size());
   WriteAll(fd, chunk.data(), count);
 }
