@@ -20,6 +20,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// How long a shim that has nothing more to do takes to end, at most.
+constexpr milliseconds kQuitTime{1000};
+
 constexpr size_t kMostPathBytes = 4096;
 
 struct CloseDirectory {
@@ -252,22 +255,30 @@ void ShimLauncher::OnLogsGrew(ShimFollower& shim, const internal::ShimLogsGrew& 
 void ShimLauncher::OnShimGone(ShimFollower& shim, const std::string& reason) {
   cgroup_locks_.erase(shim.id());
   if (observer_ != nullptr) observer_->OnGone(shim.id(), reason);
-  if (all_stopped_)
-    loop_.Post([this, alive = std::weak_ptr<int>(alive_)] {
-      if (!alive.expired()) CheckStopped();
-    });
+  if (!all_stopped_) return;
+  // Nobody else may come to it any more.
+  if (!shim.finished()) Sweep(shim.id(), [](SweepResult) {});
+  loop_.Post([this, alive = std::weak_ptr<int>(alive_)] {
+    if (!alive.expired()) CheckStopped();
+  });
 }
 
-void ShimLauncher::Sweep(const AttemptId& id, SweepDone done) {
+void ShimLauncher::Sweep(const AttemptId& id, SweepDone finish) {
+  ++sweeps_;
+  const SweepDone done = [this, finish = std::move(finish)](SweepResult result) {
+    --sweeps_;
+    finish(std::move(result));
+    CheckStopped();
+  };
   const Follower shim = FindOrOpen(id);
   if (!shim) {
-    SweepDead(id, nullptr, true, std::move(done));
+    SweepDead(id, nullptr, true, done);
     return;
   }
   shim->Detach();
   shim->Kill();
   std::weak_ptr<int> alive = alive_;
-  shim->WhenDead(options_.quit_limit, [this, alive, id, shim, done = std::move(done)](bool dead) {
+  shim->WhenDead(options_.quit_limit, [this, alive, id, shim, done](bool dead) {
     if (!alive.expired()) SweepDead(id, shim, dead, done);
   });
 }
@@ -362,10 +373,24 @@ bool ShimLauncher::AnyAlive() const {
 }
 
 void ShimLauncher::CheckStopped() {
-  if (!all_stopped_ || AnyAlive()) return;
+  if (!all_stopped_ || AnyAlive() || sweeps_ > 0) return;
   RemoveCgroups();
   const auto done = std::exchange(all_stopped_, nullptr);
   done();
+}
+
+// A shim whose ranks cannot be killed has said so and stays, with their slots: not waited for.
+void ShimLauncher::LeaveStuckAlone() {
+  loop_.PostAfter(kQuitTime, [this, alive = std::weak_ptr<int>(alive_)] {
+    if (alive.expired() || !all_stopped_) return;
+    const bool all_finished = std::all_of(
+        followers_.begin(), followers_.end(),
+        [](const auto& entry) { return entry.second->dead() || entry.second->finished(); });
+    if (!all_finished || sweeps_ > 0 || !leaving_.empty()) return LeaveStuckAlone();
+    RemoveCgroups();
+    const auto done = std::exchange(all_stopped_, nullptr);
+    done();
+  });
 }
 
 void ShimLauncher::StopAll(milliseconds grace, milliseconds limit, std::function<void()> done) {
@@ -376,6 +401,12 @@ void ShimLauncher::StopAll(milliseconds grace, milliseconds limit, std::function
     shim->Stop(grace);
     if (shim->finished()) shim->Quit();
   }
+  std::vector<AttemptId> dead;
+  for (const auto& [id, shim] : followers_) {
+    if (shim->dead() && !shim->finished()) dead.push_back(id);
+  }
+  for (const AttemptId& id : dead) Sweep(id, [](SweepResult) {});
+  LeaveStuckAlone();
   loop_.PostAfter(limit, [this, alive] {
     if (alive.expired() || !all_stopped_) return;
     auto left = std::make_shared<size_t>(1);

@@ -97,6 +97,7 @@ class ShimLauncher final : public Launcher, private ShimFollower::Owner {
   void RemoveCgroups();
   bool AnyAlive() const;
   void CheckStopped();
+  void LeaveStuckAlone();
   WorkerThread& worker();
 
   EventLoop& loop_;
@@ -112,6 +113,8 @@ class ShimLauncher final : public Launcher, private ShimFollower::Owner {
   // Of attempts whose shim has no lock of its own yet.
   std::map<AttemptId, UniqueFd> cgroup_locks_;
   bool ending_ = false;
+  // Under way.
+  size_t sweeps_ = 0;
   std::function<void(const AttemptId&, uint32_t)> logs_grew_;
   std::function<void()> all_stopped_;
   Executor::TimerId stale_timer_ = 0;

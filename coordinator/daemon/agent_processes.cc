@@ -114,9 +114,11 @@ absl::Status AgentProcesses::Launch(Process& process) const {
   // Pipes and locks of the caller's shell must not be held open by an agent.
   posix_spawn_file_actions_addclosefrom_np(actions.get(), 3);
   SpawnAttributes attributes;
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(attributes.get(), &none);
+  // It takes them once it serves; until then they wait, and do not end it half-way.
+  sigset_t held;
+  sigemptyset(&held);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&held, signal);
+  posix_spawnattr_setsigmask(attributes.get(), &held);
   posix_spawnattr_setflags(attributes.get(), POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
   process.start = Steady::now();
   const int error = posix_spawn(&process.pid, program_.c_str(), actions.get(), attributes.get(),
@@ -134,11 +136,13 @@ absl::Status AgentProcesses::Launch(Process& process) const {
   // Kernels before 5.10 do not take this flag in pidfd_open.
   ::fcntl(process.pidfd.get(), F_SETFD, FD_CLOEXEC);
   process.reaped = false;
+  process.crashed = false;
   return absl::OkStatus();
 }
 
-void AgentProcesses::Watch(EventLoop& loop, OnDeath on_death) {
+void AgentProcesses::Watch(EventLoop& loop, MayReplace may_replace, OnDeath on_death) {
   loop_ = &loop;
+  may_replace_ = std::move(may_replace);
   on_death_ = std::move(on_death);
   for (size_t i = 0; i < processes_.size(); ++i) WatchProcess(i);
 }
@@ -169,7 +173,8 @@ void AgentProcesses::OnEnd(size_t index) {
   const bool left = result == 0 && info.si_code == CLD_EXITED && info.si_status == 0;
   const bool quick = Steady::now() - process.start < kQuick;
   process.quick_deaths = quick ? process.quick_deaths + 1 : 0;
-  if (!left && process.quick_deaths < kMostQuickDeaths) {
+  process.crashed = !left;
+  if (!left && process.quick_deaths < kMostQuickDeaths && may_replace_()) {
     const absl::Status launched = Launch(process);
     if (launched.ok()) {
       death.replaced = true;
@@ -179,6 +184,14 @@ void AgentProcesses::OnEnd(size_t index) {
     }
   }
   on_death_(death);
+}
+
+void AgentProcesses::Revive() {
+  for (Process& process : processes_) {
+    if (!process.crashed) continue;
+    const absl::Status launched = Launch(process);
+    if (!launched.ok()) spdlog::warn("agent not started error={}", LogQuoted(MessageOf(launched)));
+  }
 }
 
 void AgentProcesses::StopAll(std::chrono::milliseconds limit) {

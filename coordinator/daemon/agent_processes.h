@@ -1,7 +1,8 @@
 // The agents of a local run: child processes of this one, each in a session of its own so that the
-// terminal's signals do not reach them. One that crashes or is killed is started again on its state
-// directory, where it takes over what runs; one that left on its own, or crashes again and again
-// right after its start, is not. Each method says where it may be called.
+// terminal's signals do not reach them. One that crashes is started again while nothing runs,
+// unless it does so again and again right after its start. Later the death of an agent is that of
+// its node, and a last agent is started at the end to clear up what it left. Each method says where
+// it may be called.
 #pragma once
 
 #include <absl/status/status.h>
@@ -31,6 +32,8 @@ class AgentProcesses {
     bool replaced = false;
   };
   using OnDeath = std::function<void(const Death& death)>;
+  // True while an agent that died is to be replaced.
+  using MayReplace = std::function<bool()>;
 
   // `coordinator`: `unix:/path`. `addresses`: what every agent reports, the preferred first.
   AgentProcesses(std::string program, std::string coordinator, std::vector<std::string> addresses);
@@ -43,9 +46,13 @@ class AgentProcesses {
   absl::Status Spawn(const LocalAgent& agent, const std::string& state_directory);
 
   // From now on deaths are told, on the loop. Call on the loop.
-  void Watch(EventLoop& loop, OnDeath on_death);
+  void Watch(EventLoop& loop, MayReplace may_replace, OnDeath on_death);
   // Deaths are not told any more. Call on the loop.
   void Unwatch();
+
+  // Starts agents in place of those that crashed, for StopAll to end what these left. After
+  // Unwatch.
+  void Revive();
 
   // Asks all to leave and waits; kills those that are still there after `limit`. Blocks. After
   // Unwatch, on any one thread.
@@ -61,6 +68,7 @@ class AgentProcesses {
     // Readable once the process has ended.
     UniqueFd pidfd;
     bool reaped = false;
+    bool crashed = false;
   };
 
   absl::Status Launch(Process& process) const;
@@ -74,6 +82,7 @@ class AgentProcesses {
   const std::vector<std::string> addresses_;
   std::vector<Process> processes_;
   EventLoop* loop_ = nullptr;
+  MayReplace may_replace_;
   OnDeath on_death_;
 };
 

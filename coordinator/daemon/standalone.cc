@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <future>
@@ -76,6 +77,7 @@ struct Standalone::Parts {
   absl::StatusOr<std::unique_ptr<AcceptLoop>> Listen(std::string* address);
   absl::Status SpawnAgents(const std::string& address);
   void OnJobAccepted(const JobId& job);
+  bool AnythingRuns();
   void OnAgentDeath(const AgentProcesses::Death& death);
   void RemoveSpools();
 };
@@ -156,6 +158,15 @@ void Standalone::Parts::OnJobAccepted(const JobId& job) {
   }
 }
 
+// On the loop.
+bool Standalone::Parts::AnythingRuns() {
+  MutexLock hold(mutex);
+  return std::any_of(jobs.begin(), jobs.end(), [this](const JobId& job) {
+    const auto shape = coordinator->core().ShapeOf(job);
+    return shape.has_value() && shape->attempts > 0;
+  });
+}
+
 void Standalone::Parts::OnAgentDeath(const AgentProcesses::Death& death) {
   if (options.on_trouble) {
     options.on_trouble(fmt::format("the agent of {} {}{}", death.node_id, death.text,
@@ -214,7 +225,9 @@ absl::StatusOr<std::unique_ptr<Standalone>> Standalone::Start(StandaloneOptions 
   p->coordinator = *std::move(coordinator);
   EventLoop& loop = p->coordinator->loop();
   loop.Post([p, &loop] {
-    p->agents->Watch(loop, [p](const AgentProcesses::Death& death) { p->OnAgentDeath(death); });
+    p->agents->Watch(
+        loop, [p] { return !p->AnythingRuns(); },
+        [p](const AgentProcesses::Death& death) { p->OnAgentDeath(death); });
   });
   return standalone;
 }
@@ -240,7 +253,10 @@ void Standalone::Stop(std::chrono::milliseconds limit) {
     });
     unwatched.get_future().wait();
   }
-  if (p.agents.has_value()) p.agents->StopAll(limit);
+  if (p.agents.has_value()) {
+    p.agents->Revive();
+    p.agents->StopAll(limit);
+  }
   if (p.coordinator != nullptr) {
     p.RemoveSpools();
     p.coordinator->Stop();

@@ -10,8 +10,10 @@
 //   agent; `agent.err` is its stderr
 // and <job id> -> run-... as a symbolic link, once the job was accepted.
 //
-// Agents are children of this process and are started again when they crash (AgentProcesses). When
-// this process dies, agents and ranks notice by their lease and end by themselves.
+// Agents are children of this process. One that dies before anything runs is replaced; later its
+// node is lost after its lease, unless somebody starts an agent on the same state directory before
+// that (AgentProcesses). When this process dies, agents and ranks notice by their lease and end by
+// themselves.
 //
 // Thread-safe after Start. Start, Stop and the destructor block.
 #pragma once

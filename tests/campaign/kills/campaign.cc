@@ -131,6 +131,7 @@ bool Campaign::Look(CampaignJob& job) {
   }
   if (!CheckLogs(job, view)) return false;
   if (view.exit_code() == 121) ++lost_jobs_;
+  if (view.state() == v1::Job::CANCELLED) ++cancelled_jobs_;
   ++jobs_checked_;
   return true;
 }
@@ -213,6 +214,31 @@ bool Campaign::KillTheCoordinator() {
   Forget();
   coordinator_due_ = SoonAfter(milliseconds(600));
   return true;
+}
+
+bool Campaign::CancelAJob() {
+  bool any = false;
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    const auto& job = lanes_[lane];
+    if (job == nullptr || job->id.empty()) {
+      cancel_due_[lane] = SoonAfter(milliseconds(400));
+      continue;
+    }
+    if (job->cancelled || Clock::now() < cancel_due_[lane]) continue;
+    grpc::ClientContext context;
+    SetDeadline(context, milliseconds(5000));
+    v1::CancelJobRequest request;
+    request.set_job_id(job->id);
+    if (std::uniform_int_distribution<int>(0, 1)(random_) == 0) {
+      request.mutable_grace()->set_seconds(0);
+    }
+    v1::Job view;
+    const grpc::Status status = Jobs().CancelJob(&context, request, &view);
+    if (!status.ok()) Problem(*job, "cannot be cancelled: " + status.error_message());
+    job->cancelled = true;
+    any = true;
+  }
+  return any;
 }
 
 bool Campaign::KillAShim() {

@@ -43,9 +43,12 @@ class Campaign {
   bool KillTheCoordinator();
   // Kills a random shim.
   bool KillAShim();
+  // Cancels jobs at random moments from their submission on.
+  bool CancelAJob();
 
   size_t jobs_checked() const { return jobs_checked_; }
   size_t lost_jobs() const { return lost_jobs_; }
+  size_t cancelled_jobs() const { return cancelled_jobs_; }
   Cluster& cluster() { return cluster_; }
 
  private:
@@ -70,10 +73,12 @@ class Campaign {
   bool finishing_ = false;
   size_t jobs_checked_ = 0;
   size_t lost_jobs_ = 0;
+  size_t cancelled_jobs_ = 0;
   std::vector<std::string> problems_;
   Clock::time_point agent_due_[kNodes + 1];
   Clock::time_point coordinator_due_;
   Clock::time_point shim_due_;
+  Clock::time_point cancel_due_[kLanes];
 };
 
 }  // namespace muster::testing

@@ -88,9 +88,20 @@ std::string CampaignJob::StartsFile(size_t rank) const {
 }
 
 std::string CampaignJob::CheckEnd(const v1::Job& job, bool loss_allowed) const {
-  if (job.ranks_size() != static_cast<int>(ranks_.size())) {
+  // One that was cancelled before it was planned has none.
+  const bool early = cancelled && job.ranks_size() == 0;
+  if (!early && job.ranks_size() != static_cast<int>(ranks_.size())) {
     return fmt::format("{} ranks, state {}, reason {}", job.ranks_size(),
                        v1::Job::State_Name(job.state()), job.reason());
+  }
+  if (cancelled && job.state() == v1::Job::CANCELLED) {
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (Lines(StartsFile(rank)) > 1) return fmt::format("rank {} was started twice", rank);
+    }
+    for (const v1::JobRank& rank : job.ranks()) {
+      if (rank.state() == v1::JobRank::LOST) return fmt::format("rank {} is lost", rank.rank());
+    }
+    return "";
   }
   bool lost = false;
   for (const v1::JobRank& rank : job.ranks()) {
@@ -154,7 +165,8 @@ std::string CampaignJob::CheckLog(const v1::JobRank& rank, const std::string& fr
     if (frame->kind == FrameKind::kGap) return fmt::format("rank {} has a gap", rank.rank());
   }
   if (reader.corrupt()) return fmt::format("the log of rank {} is no log", rank.rank());
-  const bool whole = rank.state() == v1::JobRank::EXITED && rank.status().has_exit_code();
+  const bool whole = rank.state() == v1::JobRank::EXITED && rank.status().has_exit_code() &&
+                     rank.status().exit_code() == plan.exit_code;
   for (const int stream : {0, 1}) {
     const bool right = whole ? output[stream] == plan.output[stream]
                              : plan.output[stream].starts_with(output[stream]);

@@ -22,6 +22,8 @@ class CampaignJob {
   uint32_t lane() const { return lane_; }
   size_t ranks() const { return ranks_.size(); }
   std::string id;
+  // Somebody asked for its end.
+  bool cancelled = false;
 
   // What is wrong with the end of the job; empty when nothing is. `loss_allowed`: somebody has
   // killed a shim, so ranks may be lost, but nothing may be invented.

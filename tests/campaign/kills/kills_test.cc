@@ -47,6 +47,17 @@ TEST(Kills, OfBothTogetherLoseNothing) {
   EXPECT_TRUE(campaign.ok()) << campaign.Report();
 }
 
+TEST(Kills, OfJobsByTheirUsersLeaveNothing) {
+  Campaign campaign;
+  const int cancels = Campaign::Kills(100);
+  while (campaign.cancelled_jobs() < static_cast<size_t>(cancels) && campaign.ok()) {
+    campaign.Step();
+    campaign.CancelAJob();
+  }
+  campaign.Finish();
+  EXPECT_TRUE(campaign.ok()) << campaign.Report();
+}
+
 TEST(Kills, OfShimsAreTold) {
   Campaign campaign(/*loss_allowed=*/true);
   const int kills = Campaign::Kills(100);

@@ -115,6 +115,20 @@ TEST(Run, PrintsTheJobAsJson) {
   EXPECT_THAT(run.out(), Not(HasSubstr("about to end")));
 }
 
+TEST(Run, NamesANodeWhoseAgentDied) {
+  Sandbox box;
+  box.Hosts(2, 1);
+  box.Write("r.py", "import os,time\nopen('up.'+os.environ['RANK'],'w')\ntime.sleep(300)\n");
+  CommandRun run = box.Start({"spawn", "--hostfile", "hosts", "--grace", "2", "r.py"});
+  ASSERT_TRUE(box.WaitFor("up.0") && box.WaitFor("up.1")) << run.err();
+  const std::vector<pid_t> agents = box.Agents("node-2");
+  ASSERT_EQ(agents.size(), 1u);
+  ::kill(agents[0], SIGKILL);
+  EXPECT_EQ(run.Wait(Seconds(30)), 121) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("node-2"));
+  EXPECT_TRUE(WaitUntil([&] { return box.Processes().empty(); }, Seconds(30)));
+}
+
 TEST(Run, LeavesNothingBehindWhenItIsKilled) {
   Sandbox box;
   box.Hosts(2, 1);
