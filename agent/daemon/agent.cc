@@ -9,6 +9,7 @@
 #include "agent/node/facts.h"
 #include "agent/supervise/cgroup.h"
 #include "common/base/annotate.h"
+#include "common/base/signal_names.h"
 
 namespace muster {
 namespace {
@@ -119,17 +120,18 @@ absl::Status Agent::Start() {
   return session_->Start();
 }
 
-void Agent::Leave() {
+void Agent::Leave(int signal) {
   if (!config_.ephemeral) {
     loop_.Stop();
     return;
   }
-  StopRanks(leaving_ ? milliseconds(0) : kLeaveGrace);
+  StopRanks(leaving_ ? milliseconds(0) : kLeaveGrace,
+            fmt::format("the agent of this node was told to leave by {}", SignalName(signal)));
 }
 
-void Agent::StopRanks(milliseconds grace) {
+void Agent::StopRanks(milliseconds grace, const std::string& reason) {
   leaving_ = true;
-  launcher_->StopAll(grace, grace + kLeaveMargin,
+  launcher_->StopAll(grace, grace + kLeaveMargin, reason,
                      [this] { StopWhenTold(loop_.clock().Now() + kFlushLimit); });
 }
 
@@ -165,7 +167,7 @@ void Agent::OnForgotten(const AttemptId& id) { shipper_->RemoveAttempt(id); }
 
 void Agent::OnAbandoned() {
   spdlog::info("the coordinator is gone, leaving");
-  loop_.Post([this] { StopRanks(milliseconds(0)); });
+  loop_.Post([this] { StopRanks(milliseconds(0), "the coordinator is gone"); });
 }
 
 }  // namespace muster

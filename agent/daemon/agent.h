@@ -33,14 +33,14 @@ class Agent final : private AgentObserver {
   void Run() { loop_.Run(); }
   EventLoop& loop() { return loop_; }
 
-  // Ends the agent. Ranks stay; those of an ephemeral agent are stopped first, and killed at once
-  // when it is called again. On the loop thread.
-  void Leave();
+  // Ends the agent, which was told so by `signal`. Ranks stay; those of an ephemeral agent are
+  // stopped first, and killed at once when it is called again. On the loop thread.
+  void Leave(int signal);
 
  private:
   explicit Agent(const AgentConfig& config);
   absl::Status Start();
-  void StopRanks(std::chrono::milliseconds grace);
+  void StopRanks(std::chrono::milliseconds grace, const std::string& reason);
   void StopWhenTold(TimePoint deadline);
 
   void OnNotice(Severity severity, const std::string& line) override;

@@ -86,8 +86,9 @@ int Serve(const muster::AgentConfig& config) {
   loop.WatchFd(signals.get(), EPOLLIN, [&](uint32_t) {
     signalfd_siginfo info = {};
     if (::read(signals.get(), &info, sizeof(info)) != sizeof(info)) return;
-    spdlog::info("agent leaves signal={}", muster::SignalName(static_cast<int>(info.ssi_signo)));
-    (*agent)->Leave();
+    const auto signal = static_cast<int>(info.ssi_signo);
+    spdlog::info("agent leaves signal={}", muster::SignalName(signal));
+    (*agent)->Leave(signal);
   });
   {
     muster::ServiceNotify notify(loop, muster::ServiceNotify::TakenFrom(config.environ));

@@ -226,7 +226,7 @@ void Supervisor::HandleRequest(const internal::ShimRequest& request) {
       StartRanks(request.run().env());
       break;
     case internal::ShimRequest::kStop:
-      Stop(milliseconds(request.stop().grace_ms()));
+      OnStop(request.stop());
       break;
     case internal::ShimRequest::kSignal: {
       const auto& wanted = request.signal().ranks();
@@ -286,6 +286,17 @@ void Supervisor::RenewLease(uint64_t lease_ms) {
   // A time that no clock reaches is none.
   constexpr uint64_t kMost = uint64_t{1000} * 60 * 60 * 24 * 365;
   if (lease_ms != 0 && lease_ms < kMost) lease_end_ = Now() + milliseconds(lease_ms);
+}
+
+void Supervisor::OnStop(const internal::ShimStop& stop) {
+  const milliseconds grace(stop.grace_ms());
+  const bool begins = phase_ == Phase::kChecking || phase_ == Phase::kPrepared ||
+                      (phase_ == Phase::kRunning && !stopping_);
+  if (begins && !stop.reason().empty()) {
+    SelfStop(stop.reason(), grace);
+  } else {
+    Stop(grace);
+  }
 }
 
 void Supervisor::SelfStop(const std::string& reason, milliseconds grace) {

@@ -63,6 +63,7 @@ class Supervisor {
   void StartRanks(const Strings& added);
   void OnSignals();
   void RenewLease(uint64_t lease_ms);
+  void OnStop(const internal::ShimStop& stop);
   void SelfStop(const std::string& reason, milliseconds grace);
   SteadyTime NextDeadline() const;
   void OnTime(SteadyTime now);

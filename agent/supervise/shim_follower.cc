@@ -287,7 +287,9 @@ void ShimFollower::Run(internal::ShimRun run) {
   Send(request);
 }
 
-void ShimFollower::Stop(milliseconds grace) {
+void ShimFollower::Stop(milliseconds grace, const std::string& reason) {
+  // The first stop is what ends the ranks, so that its reason stays.
+  if (!stop_grace_) stop_reason_ = reason;
   const bool sooner = !stop_grace_ || grace < *stop_grace_;
   stop_grace_ = stop_grace_ ? std::min(*stop_grace_, grace) : grace;
   SendStop();
@@ -309,6 +311,7 @@ void ShimFollower::SendStop() {
   internal::ShimRequest request;
   request.mutable_stop()->set_grace_ms(
       static_cast<uint64_t>(std::max<int64_t>(stop_grace_->count(), 0)));
+  request.mutable_stop()->set_reason(stop_reason_);
   Send(request);
 }
 

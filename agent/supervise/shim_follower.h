@@ -57,7 +57,8 @@ class ShimFollower : public std::enable_shared_from_this<ShimFollower> {
 
   // Requests. Run, Stop, Committed and Quit are kept for the connections to come.
   void Run(internal::ShimRun run);
-  void Stop(std::chrono::milliseconds grace);
+  // `reason`: see ShimStop.
+  void Stop(std::chrono::milliseconds grace, const std::string& reason = {});
   void Signal(int signal, const std::vector<uint32_t>& ranks);
   void Renew(std::chrono::milliseconds lease);
   void Committed(uint32_t rank, uint64_t bytes);
@@ -126,6 +127,7 @@ class ShimFollower : public std::enable_shared_from_this<ShimFollower> {
   std::unique_ptr<ShimConnection> connection_;
   std::optional<internal::ShimRun> run_;
   std::optional<std::chrono::milliseconds> stop_grace_;
+  std::string stop_reason_;
   std::map<uint32_t, uint64_t> committed_;
   std::map<uint32_t, uint64_t> committed_news_;
   bool quit_ = false;

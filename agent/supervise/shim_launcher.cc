@@ -393,12 +393,13 @@ void ShimLauncher::LeaveStuckAlone() {
   });
 }
 
-void ShimLauncher::StopAll(milliseconds grace, milliseconds limit, std::function<void()> done) {
+void ShimLauncher::StopAll(milliseconds grace, milliseconds limit, const std::string& reason,
+                           std::function<void()> done) {
   ending_ = true;
   all_stopped_ = std::move(done);
   std::weak_ptr<int> alive = alive_;
   for (const auto& [id, shim] : followers_) {
-    shim->Stop(grace);
+    shim->Stop(grace, reason);
     if (shim->finished()) shim->Quit();
   }
   std::vector<AttemptId> dead;

@@ -70,11 +70,11 @@ class ShimLauncher final : public Launcher, private ShimFollower::Owner {
   void Sweep(const AttemptId& id, SweepDone done) override;
   void Release(const AttemptId& id) override;
 
-  // Stops all ranks of all attempts and lets their shims exit; records are delivered as ever,
-  // and nothing is launched any more. `done` runs once no shim lives, or after `limit`, and then
-  // everything that still ran was killed.
+  // Stops all ranks of all attempts, as the doing of this node for `reason`, and lets their shims
+  // exit; records are delivered as ever, and nothing is launched any more. `done` runs once no shim
+  // lives, or after `limit`, and then everything that still ran was killed.
   void StopAll(std::chrono::milliseconds grace, std::chrono::milliseconds limit,
-               std::function<void()> done);
+               const std::string& reason, std::function<void()> done);
 
  private:
   using Follower = std::shared_ptr<ShimFollower>;

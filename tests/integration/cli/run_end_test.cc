@@ -129,6 +129,23 @@ TEST(Run, NamesANodeWhoseAgentDied) {
   EXPECT_TRUE(WaitUntil([&] { return box.Processes().empty(); }, Seconds(30)));
 }
 
+TEST(Run, BlamesNoRankWhenAnAgentIsToldToLeave) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    Sandbox box;
+    box.Hosts(2, 1);
+    box.Write("r.py", "import os,time\nopen('up.'+os.environ['RANK'],'w')\ntime.sleep(300)\n");
+    CommandRun run = box.Start({"spawn", "--hostfile", "hosts", "--grace", "2", "r.py"});
+    ASSERT_TRUE(box.WaitFor("up.0") && box.WaitFor("up.1")) << run.err();
+    const std::vector<pid_t> agents = box.Agents("node-2");
+    ASSERT_EQ(agents.size(), 1u);
+    ::kill(agents[0], signal);
+    EXPECT_EQ(run.Wait(Seconds(30)), 121) << run.err();
+    EXPECT_THAT(run.err(), HasSubstr(std::string("the agent of this node was told to leave by ") +
+                                     (signal == SIGTERM ? "SIGTERM" : "SIGINT")));
+    EXPECT_TRUE(WaitUntil([&] { return box.Processes().empty(); }, Seconds(30)));
+  }
+}
+
 TEST(Run, LeavesNothingBehindWhenItIsKilled) {
   Sandbox box;
   box.Hosts(2, 1);

@@ -168,9 +168,10 @@ TEST_F(LauncherTest, StopAllEndsEveryShim) {
   Start(kFirst, {"exec sleep 600"});
   Start(kSecond, {"exit 0"});
   bool done = false;
-  launcher_->StopAll(std::chrono::milliseconds(1000), std::chrono::milliseconds(20'000),
+  launcher_->StopAll(std::chrono::milliseconds(1000), std::chrono::milliseconds(20'000), "told to",
                      [&] { done = true; });
   ASSERT_TRUE(Wait([&] { return done; }));
+  EXPECT_TRUE(Saw(kFirst, Record::kSelfStop));
   EXPECT_TRUE(Saw(kFirst, Record::kStopped));
   EXPECT_FALSE(ProcessLives(ShimPid(kFirst)));
   EXPECT_FALSE(ProcessLives(ShimPid(kSecond)));

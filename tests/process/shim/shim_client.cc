@@ -232,9 +232,10 @@ void ShimClient::Run(const std::vector<std::string>& env) {
   Send(request);
 }
 
-void ShimClient::Stop(int grace_ms) {
+void ShimClient::Stop(int grace_ms, const std::string& reason) {
   internal::ShimRequest request;
   request.mutable_stop()->set_grace_ms(static_cast<uint64_t>(grace_ms));
+  request.mutable_stop()->set_reason(reason);
   Send(request);
 }
 

@@ -86,7 +86,7 @@ class ShimClient {
 
   void Send(const internal::ShimRequest& request);
   void Run(const std::vector<std::string>& env = {});
-  void Stop(int grace_ms);
+  void Stop(int grace_ms, const std::string& reason = {});
   void Signal(int signal, const std::vector<uint32_t>& ranks = {});
   void Renew(int lease_ms);
   void Commit(uint32_t rank, uint64_t size);

@@ -15,6 +15,7 @@
 namespace muster::testing {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
@@ -260,6 +261,30 @@ TEST_F(ShimStop, AShimThatIsDoneEndsWithItsLeaseWhenItsAgentIsGone) {
   ASSERT_NE(shim_.WaitStopped(5), nullptr);
   shim_.Disconnect();
   EXPECT_EQ(shim_.WaitExit(), 0) << "nobody will ask for its records by socket";
+}
+
+TEST_F(ShimStop, AStopWithAReasonIsItsOwn) {
+  shim_.AddProbe({"--exit-on-term", "0", "0", "--touch", File("up.0"), "--sleep-ms", "60000"});
+  ASSERT_TRUE(RunUntilUp(1));
+  shim_.Stop(5000, "the agent leaves");
+  // Repeated by an agent that is in a hurry, or that comes back.
+  shim_.Stop(1000, "the agent leaves");
+  ASSERT_NE(shim_.WaitStopped(5), nullptr);
+  std::vector<std::string> seen;
+  for (const auto& record : shim_.records()) {
+    if (record.has_self_stop()) seen.push_back(record.self_stop().reason());
+    if (record.has_rank_exited()) seen.emplace_back("exited");
+  }
+  EXPECT_THAT(seen, ElementsAre("the agent leaves", "exited"));
+}
+
+TEST_F(ShimStop, AStopThatWasOrderedBeforeStaysThat) {
+  shim_.AddProbe({"--exit-on-term", "300", "0", "--touch", File("up.0"), "--sleep-ms", "60000"});
+  ASSERT_TRUE(RunUntilUp(1));
+  shim_.Stop(5000);
+  shim_.Stop(5000, "the agent leaves");
+  ASSERT_NE(shim_.WaitStopped(5), nullptr);
+  EXPECT_EQ(shim_.WaitFor([](const auto& r) { return r.has_self_stop(); }, 0), nullptr);
 }
 
 TEST_F(ShimStop, ALeaseOfZeroNeverEnds) {
