@@ -32,6 +32,8 @@ std::string Ago(const google::protobuf::Timestamp& time, int64_t now) {
 
 std::string RanTime(const v1::Job& job, int64_t now) {
   if (job.start_time().seconds() == 0) return "-";
+  // Nobody saw the end.
+  if (IsTerminal(job) && job.end_time().seconds() == 0) return "-";
   google::protobuf::Timestamp end = job.end_time();
   if (end.seconds() == 0) end.set_seconds(now);
   return FormatSeconds(SecondsBetween(job.start_time(), end).value_or(0));
@@ -133,7 +135,9 @@ std::string RenderJob(const v1::Job& job, int64_t now, size_t max_ranks) {
                                          Ago(job.create_time(), now))});
   if (const auto latency = SecondsBetween(job.create_time(), job.start_time())) {
     head.push_back({"started in", FormatSeconds(*latency)});
-    head.push_back({IsTerminal(job) ? "ran" : "running for", RanTime(job, now)});
+    if (const std::string ran = RanTime(job, now); ran != "-") {
+      head.push_back({IsTerminal(job) ? "ran" : "running for", ran});
+    }
   }
   if (job.attempt() > 1) head.push_back({"attempt", std::to_string(job.attempt())});
   head.push_back({"ranks", fmt::format("{} on {}", job.world_size(),

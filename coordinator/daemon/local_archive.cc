@@ -1,12 +1,18 @@
 #include "coordinator/daemon/local_archive.h"
 
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
 #include <chrono>
 #include <map>
 #include <optional>
 #include <utility>
 
+#include "common/base/annotate.h"
+#include "common/log/log.h"
 #include "coordinator/core/job_outcome.h"
 #include "coordinator/daemon/coordinator.h"
+#include "coordinator/daemon/local_output.h"
 #include "coordinator/store/directory_lock.h"
 #include "coordinator/store/sqlite_store.h"
 
@@ -22,25 +28,27 @@ CoordinatorOptions ArchiveOptions() {
 }
 
 // A job without an end was cut off together with its coordinator. Gives it one: failed, and nobody
-// can tell what became of its ranks.
-void EndCutOffJobs(StoredState& state) {
+// can tell when, or what became of its ranks. `note` is added to the reason.
+void EndCutOffJobs(StoredState& state, const std::string& note) {
   std::map<JobId, StoredEvent> last;
   for (const StoredEvent& event : state.events) last[event.job] = event;
   for (auto& [job, event] : last) {
     if (event.event.has_ended()) continue;
-    constexpr char kReason[] =
-        "the command that ran it was killed; what became of its ranks is not known";
+    const std::string reason =
+        "the command that ran it was killed, and the coordinator with it; what is shown is what it "
+        "knew last" +
+        note;
     StoredEvent stop{job, event.index + 1, {}};
     *stop.event.mutable_time() = event.event.time();
     stop.event.mutable_stop_ordered()->set_cause(v1::Job::NODE_LOST);
-    stop.event.mutable_stop_ordered()->set_reason(kReason);
+    stop.event.mutable_stop_ordered()->set_reason(reason);
+    // Without a time.
     StoredEvent end{job, event.index + 2, {}};
-    *end.event.mutable_time() = event.event.time();
     internal::Outcome& outcome = *end.event.mutable_ended()->mutable_outcome();
     outcome.set_state(v1::Job::FAILED);
     outcome.set_cause(v1::Job::NODE_LOST);
     outcome.set_exit_code(kExitNodeLost);
-    outcome.set_reason(kReason);
+    outcome.set_reason(reason);
     state.events.push_back(std::move(stop));
     state.events.push_back(std::move(end));
   }
@@ -56,12 +64,19 @@ struct LocalArchive::Parts {
 
 absl::StatusOr<std::unique_ptr<LocalArchive>> LocalArchive::Open(const std::string& folder) {
   auto parts = std::make_unique<Parts>();
+  std::string note;
+  // Before the lock is shared with other readers.
+  if (const absl::Status recovered = RecoverLocalOutput(folder); !recovered.ok()) {
+    spdlog::warn("output not recovered folder={} error={}", LogQuoted(folder),
+                 LogQuoted(MessageOf(recovered)));
+    note = fmt::format("; there is more output in {}/nodes ({})", folder, MessageOf(recovered));
+  }
   absl::StatusOr<DirectoryLock> lock = DirectoryLock::AcquireShared(folder);
   if (!lock.ok()) return lock.status();
   parts->lock.emplace(*std::move(lock));
   absl::StatusOr<StoredState> state = SqliteStore::Peek(folder + "/store.db");
   if (!state.ok()) return state.status();
-  EndCutOffJobs(*state);
+  EndCutOffJobs(*state, note);
 
   CoordinatorConfig config;
   config.directory = folder;

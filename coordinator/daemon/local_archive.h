@@ -1,6 +1,7 @@
 // An ended local job, served from its folder by the same services as a live one. Nothing in the
-// folder is changed. A job whose coordinator was killed is shown as what became of it: its nodes
-// lost.
+// folder is changed, but that output which only the nodes have is brought to the store. A job whose
+// coordinator was killed is shown as what the coordinator knew last, and as failed, without a time
+// of its end.
 //
 // Thread-safe after Open. Open and the destructor block.
 #pragma once

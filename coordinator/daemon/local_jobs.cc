@@ -75,6 +75,13 @@ LocalJob Describe(const std::string& job_id, const std::string& folder) {
   return job;
 }
 
+absl::Status NotWritable(int error, const std::string& folder) {
+  return ErrnoStatus(
+      error, fmt::format("the folder of local jobs cannot be used (set MUSTER_LOCAL_DIR to one "
+                         "that can be written): make directory {}",
+                         folder));
+}
+
 }  // namespace
 
 std::string LocalJobsDirectory() {
@@ -97,7 +104,7 @@ absl::Status MakeLocalJobsDirectory(const std::string& directory) {
   for (size_t slash = directory.find('/', 1);; slash = directory.find('/', slash + 1)) {
     const std::string part = directory.substr(0, slash);
     if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
-      return ErrnoStatus(errno, fmt::format("make directory {}", part));
+      return NotWritable(errno, part);
     }
     if (slash == std::string::npos) break;
   }
@@ -163,7 +170,7 @@ absl::StatusOr<std::string> MakeRunFolder(const std::string& directory) {
       if (!fd) return ErrnoStatus(errno, fmt::format("make {}", marker));
       return folder;
     }
-    if (errno != EEXIST) return ErrnoStatus(errno, fmt::format("make directory {}", folder));
+    if (errno != EEXIST) return NotWritable(errno, folder);
   }
   return absl::AlreadyExistsError(fmt::format("no free name for a folder in {}", directory));
 }

@@ -13,6 +13,8 @@ namespace {
 constexpr int64_t kApplicationId = 0x4D535452;
 constexpr int64_t kSchemaVersion = 1;
 
+constexpr char kNoStore[] = "it is a database, but no store of a coordinator";
+
 // Exclusive: one process only, and no shared-memory file beside the write-ahead log.
 constexpr char kSettings[] =
     "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA temp_store=MEMORY;"
@@ -52,28 +54,52 @@ absl::StatusOr<EventTables> EventTables::Open(const std::string& path, bool crea
   absl::Status status = db.Execute(durable ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF");
   if (status.ok()) status = db.Execute(kSettings);
   if (!status.ok()) return status;
-  const absl::StatusOr<int64_t> application = db.QueryInt("PRAGMA application_id");
-  if (!application.ok()) return application.status();
-  const absl::StatusOr<int64_t> version = db.QueryInt("PRAGMA user_version");
-  if (!version.ok()) return version.status();
-  if (*application == 0 && *version == 0) {
-    const absl::StatusOr<int64_t> objects = db.QueryInt("SELECT count(*) FROM sqlite_schema");
-    if (!objects.ok()) return objects.status();
-    if (*objects != 0 || !create) {
-      return absl::FailedPreconditionError("it is a database, but no store of a coordinator");
-    }
+  const absl::StatusOr<bool> ours = tables.IsOurs();
+  if (!ours.ok()) return ours.status();
+  if (!*ours) {
+    if (!create) return absl::FailedPreconditionError(kNoStore);
     status = tables.CreateTables();
     if (!status.ok()) return status;
-  } else if (*application != kApplicationId) {
-    return absl::FailedPreconditionError("it is the database of another program");
-  } else if (*version != kSchemaVersion) {
-    return absl::FailedPreconditionError(
-        fmt::format("it has version {}, this program knows version {}: use the newer program",
-                    *version, kSchemaVersion));
   }
   status = tables.PrepareStatements();
   if (!status.ok()) return status;
   return tables;
+}
+
+absl::StatusOr<EventTables> EventTables::OpenToRead(const std::string& path) {
+  absl::StatusOr<SqliteDatabase> database = SqliteDatabase::OpenToRead(path);
+  if (!database.ok()) return database.status();
+  EventTables tables(*std::move(database));
+  const absl::Status status =
+      tables.database_.Execute("PRAGMA temp_store=MEMORY; PRAGMA cell_size_check=ON;");
+  if (!status.ok()) return status;
+  const absl::StatusOr<bool> ours = tables.IsOurs();
+  if (!ours.ok()) return ours.status();
+  if (!*ours) return absl::FailedPreconditionError(kNoStore);
+  return tables;
+}
+
+absl::StatusOr<bool> EventTables::IsOurs() {
+  const absl::StatusOr<int64_t> application = database_.QueryInt("PRAGMA application_id");
+  if (!application.ok()) return application.status();
+  const absl::StatusOr<int64_t> version = database_.QueryInt("PRAGMA user_version");
+  if (!version.ok()) return version.status();
+  if (*application == 0 && *version == 0) {
+    const absl::StatusOr<int64_t> objects =
+        database_.QueryInt("SELECT count(*) FROM sqlite_schema");
+    if (!objects.ok()) return objects.status();
+    if (*objects != 0) return absl::FailedPreconditionError(kNoStore);
+    return false;
+  }
+  if (*application != kApplicationId) {
+    return absl::FailedPreconditionError("it is the database of another program");
+  }
+  if (*version != kSchemaVersion) {
+    return absl::FailedPreconditionError(
+        fmt::format("it has version {}, this program knows version {}: use the newer program",
+                    *version, kSchemaVersion));
+  }
+  return true;
 }
 
 absl::Status EventTables::CreateTables() {

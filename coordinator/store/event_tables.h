@@ -18,6 +18,9 @@ class EventTables {
   // version. `durable`: every commit waits for the disk.
   static absl::StatusOr<EventTables> Open(const std::string& path, bool create, bool durable);
 
+  // Opens a file that nobody uses, for ReadAll only. Changes nothing on the disk.
+  static absl::StatusOr<EventTables> OpenToRead(const std::string& path);
+
   // Raises the epoch by one and returns it.
   absl::StatusOr<uint64_t> RaiseEpoch();
   absl::StatusOr<StoredState> ReadAll();
@@ -26,6 +29,8 @@ class EventTables {
 
  private:
   explicit EventTables(SqliteDatabase database) : database_(std::move(database)) {}
+  // True: ours, and of this version. False: an empty file.
+  absl::StatusOr<bool> IsOurs();
   absl::Status CreateTables();
   absl::Status PrepareStatements();
   absl::Status WriteRows(const StoreBatch& batch);

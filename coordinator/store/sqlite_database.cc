@@ -2,11 +2,27 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "common/base/annotate.h"
 
 namespace muster {
+
+namespace {
+
+// Without what has a meaning in a URI.
+std::string EscapePath(std::string_view path) {
+  std::string escaped;
+  for (const char c : path) {
+    const bool special = c == '%' || c == '?' || c == '#';
+    escaped += special ? fmt::format("%{:02x}", static_cast<unsigned char>(c)) : std::string(1, c);
+  }
+  return escaped;
+}
+
+}  // namespace
 
 absl::Status SqliteStatus(int code, sqlite3* database, std::string_view context) {
   const int primary = code & 0xff;
@@ -99,6 +115,27 @@ absl::StatusOr<SqliteDatabase> SqliteDatabase::Open(const std::string& path, boo
   SqliteDatabase database(raw);
   if (code != SQLITE_OK) return SqliteStatus(code, raw, "open");
   sqlite3_extended_result_codes(raw, 1);
+  return database;
+}
+
+absl::StatusOr<SqliteDatabase> SqliteDatabase::OpenToRead(const std::string& path) {
+  std::error_code error;
+  const auto log_bytes = std::filesystem::file_size(path + "-wal", error);
+  const bool has_log = !error && log_bytes > 0;
+  // A log is read only where locks are; those of unix-none are nothing. Together with the exclusive
+  // mode its index is kept in memory instead of a file. Without a log not even that is needed.
+  const std::string name = has_log ? path : fmt::format("file:{}?immutable=1", EscapePath(path));
+  sqlite3* raw = nullptr;
+  constexpr int kFlags =
+      SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_URI;
+  const int flags = has_log ? kFlags & ~SQLITE_OPEN_URI : kFlags;
+  const int code = sqlite3_open_v2(name.c_str(), &raw, flags, has_log ? "unix-none" : nullptr);
+  SqliteDatabase database(raw);
+  if (code != SQLITE_OK) return SqliteStatus(code, raw, "open");
+  sqlite3_extended_result_codes(raw, 1);
+  sqlite3_db_config(raw, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  const absl::Status set = database.Execute("PRAGMA locking_mode=EXCLUSIVE");
+  if (!set.ok()) return set;
   return database;
 }
 

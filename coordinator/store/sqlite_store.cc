@@ -180,7 +180,7 @@ void SqliteStore::Append(StoreBatch batch, Done done) {
 }
 
 absl::StatusOr<StoredState> SqliteStore::Peek(const std::string& path) {
-  absl::StatusOr<EventTables> tables = EventTables::Open(path, false, false);
+  absl::StatusOr<EventTables> tables = EventTables::OpenToRead(path);
   if (!tables.ok()) return Explain(tables.status(), path);
   absl::StatusOr<StoredState> state = tables->ReadAll();
   if (!state.ok()) return Explain(state.status(), path);

@@ -56,7 +56,8 @@ class SqliteStore final : public Store {
   absl::StatusOr<StoredState> Load() override;
   void Append(StoreBatch batch, Done done) override;
 
-  // Reads the store at `path` without taking it over: the epoch stays as it is.
+  // Reads the store at `path` without taking it over: the epoch stays as it is, and so do the
+  // files. The caller sees to it that nobody writes to it.
   static absl::StatusOr<StoredState> Peek(const std::string& path);
 
  private:

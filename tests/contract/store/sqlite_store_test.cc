@@ -3,10 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <fstream>
+#include <map>
 #include <mutex>
 
 #include "common/base/annotate.h"
@@ -162,6 +164,60 @@ TEST_F(SqliteStoreTest, IsReadWithoutBeingTakenOver) {
   EXPECT_EQ(peeked->epoch, 1u);
   EXPECT_EQ(Open(Options())->Load()->epoch, 2u);
   EXPECT_FALSE(SqliteStore::Peek(folder_.path() + "/missing.db").ok());
+}
+
+// A full file system of 1 MiB over `path`, as long as the object lives.
+class FullDisk {
+ public:
+  explicit FullDisk(const std::string& path) : path_(path) {
+    mounted_ = ::mount("tmpfs", path.c_str(), "tmpfs", 0, "size=1m") == 0;
+  }
+  ~FullDisk() {
+    if (mounted_) ::umount2(path_.c_str(), MNT_DETACH);
+  }
+  bool mounted() const { return mounted_; }
+  void Fill() const {
+    std::ofstream file(path_ + "/fill", std::ios::binary);
+    while (file << std::string(4096, 'f') << std::flush) {
+    }
+  }
+
+ private:
+  const std::string path_;
+  bool mounted_ = false;
+};
+
+TEST_F(SqliteStoreTest, IsReadFromAFullDiskWithItsLogAndLeftAsItIs) {
+  const FullDisk disk(folder_.path());
+  if (!disk.mounted()) GTEST_SKIP() << "a small file system can only be mounted as root";
+  const std::string copy = folder_.path() + "/copy?%41#.db";
+  {
+    std::unique_ptr<SqliteStore> store = Open(Options());
+    ASSERT_TRUE(store->Load().ok());
+    StoreBatch batch;
+    for (uint64_t i = 1; i <= 200; ++i) batch.events.push_back(MakeEvent("a", i, "name"));
+    ASSERT_TRUE(AppendAndWait(loop_, *store, std::move(batch)).ok());
+    // As if this process had been killed now.
+    std::filesystem::copy(path_, copy);
+    std::filesystem::copy(path_ + "-wal", copy + "-wal");
+  }
+  disk.Fill();
+  ASSERT_GT(std::filesystem::file_size(copy + "-wal"), 0u);
+  ASSERT_FALSE(std::filesystem::exists(path_ + "-wal"));
+  const auto files = [&] {
+    std::map<std::string, uint64_t> sizes;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+      sizes[entry.path().filename().string()] = entry.file_size();
+    }
+    return sizes;
+  };
+  const auto before = files();
+  for (const std::string& path : {copy, path_, copy}) {
+    const auto peeked = SqliteStore::Peek(path);
+    ASSERT_TRUE(peeked.ok()) << peeked.status();
+    EXPECT_THAT(peeked->events, SizeIs(200));
+    EXPECT_EQ(files(), before);
+  }
 }
 
 // Files of this process cannot grow beyond `bytes` while the object lives.

@@ -14,6 +14,7 @@ namespace muster {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::HasSubstr;
 
 class LocalJobsTest : public testing::Test {
  protected:
@@ -153,7 +154,9 @@ TEST_F(LocalJobsTest, MakesPrivateDirectories) {
   EXPECT_EQ(info.st_mode & 0777, 0700u);
   std::ofstream(directory_ + "/file");
   EXPECT_FALSE(MakeLocalJobsDirectory(directory_ + "/file").ok());
-  EXPECT_FALSE(MakeLocalJobsDirectory(directory_ + "/file/below").ok());
+  const absl::Status below = MakeLocalJobsDirectory(directory_ + "/file/below");
+  EXPECT_THAT(below.ToString(), HasSubstr("/file/below: Not a directory"));
+  EXPECT_THAT(below.ToString(), HasSubstr("MUSTER_LOCAL_DIR")) << "the way out";
 }
 
 // Sets a variable for the life of the object.
