@@ -1,4 +1,6 @@
 // The agent program: serves one node.
+#include <absl/status/statusor.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
@@ -9,6 +11,8 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include "agent/daemon/agent.h"
 #include "agent/daemon/config.h"
@@ -29,13 +33,55 @@ constexpr int kBadUsage = 2;
 constexpr std::chrono::milliseconds kLockPatience{2000};
 // What is not given back by then is given back by the kernel.
 constexpr unsigned kEndLimitSeconds = 5;
+// Signals that end the agent are served by its loop, so that a start that hangs would never end.
+constexpr unsigned kStartLimitSeconds = 20;
+// With fewer gRPC and the loop do not even start.
+constexpr rlim_t kFewestFiles = 64;
 
-void RaiseOpenFileLimit() {
+absl::Status RaiseOpenFileLimit() {
   rlimit limit = {};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return absl::OkStatus();
   limit.rlim_cur = limit.rlim_max;
   // Fails in rare containers only; then the lower limit has to do.
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_max >= kFewestFiles) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("the limit of open files is {}, but at least {} are needed (ulimit -n)",
+                  limit.rlim_max, kFewestFiles));
+}
+
+// Ends the process should the start take too long, from here to `EndStartLimit`.
+void BeginStartLimit() {
+  ::signal(SIGALRM, [](int) {
+    constexpr std::string_view kText = "agent: the start took longer than 20 s\n";
+    (void)!::write(STDERR_FILENO, kText.data(), kText.size());
+    ::_exit(kFailed);
+  });
+  sigset_t alarm;
+  sigemptyset(&alarm);
+  sigaddset(&alarm, SIGALRM);
+  ::sigprocmask(SIG_UNBLOCK, &alarm, nullptr);
+  ::alarm(kStartLimitSeconds);
+}
+
+void EndStartLimit() {
+  ::alarm(0);
+  ::signal(SIGALRM, SIG_DFL);
+}
+
+// std::thread throws where no thread can be had.
+absl::StatusOr<std::unique_ptr<muster::Agent>> CreateAgent(const muster::AgentConfig& config) {
+  BeginStartLimit();
+  try {
+    absl::StatusOr<std::unique_ptr<muster::Agent>> agent = muster::Agent::Create(config);
+    EndStartLimit();
+    return agent;
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        fmt::format("cannot start a thread: {} (the limits of processes and memory, ulimit -u and "
+                    "ulimit -v, may be too low)",
+                    error.code().message()));
+  }
 }
 
 // Signals that end the agent. An inherited "ignore" of SIGHUP (nohup) stays.
@@ -63,9 +109,10 @@ int Serve(const muster::AgentConfig& config) {
   const sigset_t ending = EndingSignals();
   ::sigprocmask(SIG_BLOCK, &ending, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
-  RaiseOpenFileLimit();
+  absl::Status status = RaiseOpenFileLimit();
+  if (!status.ok()) return Fail(status);
 
-  absl::Status status = muster::MakeStateDirectory(config.state_directory);
+  status = muster::MakeStateDirectory(config.state_directory);
   if (!status.ok()) return Fail(status);
   absl::StatusOr<muster::UniqueFd> lock =
       muster::LockStateDirectory(config.state_directory, "agent", kLockPatience);
@@ -78,7 +125,7 @@ int Serve(const muster::AgentConfig& config) {
   spdlog::info("agent starts version={} node={} coordinator={}", muster::kVersion,
                muster::LogQuoted(config.node_id.value()), muster::LogQuoted(config.coordinator));
 
-  absl::StatusOr<std::unique_ptr<muster::Agent>> agent = muster::Agent::Create(config);
+  absl::StatusOr<std::unique_ptr<muster::Agent>> agent = CreateAgent(config);
   if (!agent.ok()) return Fail(agent.status());
   const muster::UniqueFd signals(::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals) return Fail(muster::ErrnoStatus(errno, "signalfd"));

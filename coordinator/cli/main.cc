@@ -4,7 +4,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "common/base/annotate.h"
@@ -38,6 +40,29 @@ void PrepareDescriptors() {
   }
 }
 
+// gRPC, the store and the socket of a command need this many; with fewer they hang or end it.
+constexpr rlim_t kFewestFiles = 64;
+
+bool HasEnoughFiles(Reporter& reporter) {
+  rlimit files = {};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= kFewestFiles) return true;
+  reporter.Say(fmt::format("the limit of open files is {}, but at least {} are needed (ulimit -n)",
+                           files.rlim_cur, kFewestFiles));
+  return false;
+}
+
+// What std::thread throws where no thread can be had. The destructors of the command have run,
+// which ended its agents.
+[[noreturn]] void EndWithoutThreads(const std::system_error& error, Reporter& reporter) {
+  reporter.Say(
+      fmt::format("cannot start a thread: {} (the limits of processes and memory, ulimit -u and "
+                  "ulimit -v, may be too low)",
+                  error.code().message()));
+  reporter.Flush(std::chrono::seconds(2));
+  // Not exit: other threads may live, and use what it would destroy.
+  ::_exit(kExitNotStarted);
+}
+
 int Main(const std::vector<std::string>& arguments) {
   Reporter reporter(STDERR_FILENO);
   if (arguments.empty()) {
@@ -54,6 +79,7 @@ int Main(const std::vector<std::string>& arguments) {
   for (const Command& command : Commands()) {
     names.emplace_back(command.name);
     if (command.name != name) continue;
+    if (!HasEnoughFiles(reporter)) return kExitNotStarted;
     // Before any thread exists: they all inherit what is blocked.
     if (command.takes_signals) PrepareSignals();
     PrepareProcessForGrpc();
@@ -62,9 +88,13 @@ int Main(const std::vector<std::string>& arguments) {
     if (absl::Status status = SetUpLog({"", command.log_level}); !status.ok()) {
       reporter.Say(MessageOf(status));
     }
-    const int status = command.run(rest, reporter);
-    reporter.Flush(std::chrono::seconds(10));
-    return status;
+    try {
+      const int status = command.run(rest, reporter);
+      reporter.Flush(std::chrono::seconds(10));
+      return status;
+    } catch (const std::system_error& error) {
+      EndWithoutThreads(error, reporter);
+    }
   }
   const std::string closest = ClosestWord(name, names);
   reporter.Say(closest.empty()

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <random>
+#include <system_error>
 
 #include "common/base/annotate.h"
 #include "coordinator/cli/client.h"
@@ -183,12 +184,19 @@ int JobRun::RunLocal() {
     return absl::IsFailedPrecondition(standalone.status()) ? kExitUsage : kExitNotStarted;
   }
   if (const std::optional<int> ended = EndedByUser()) return *ended;
-  Client client((*standalone)->channel(), (*standalone)->channel(ChannelUse::kLogs));
-  const absl::StatusOr<v1::Job> job = Submit(client, kNoPatience);
-  if (!job.ok()) return ReportInputErrors(job.status(), reporter_);
-  const int status = Follow(client, *job, true);
-  (*standalone)->Stop();
-  return status;
+  try {
+    Client client((*standalone)->channel(), (*standalone)->channel(ChannelUse::kLogs));
+    const absl::StatusOr<v1::Job> job = Submit(client, kNoPatience);
+    if (!job.ok()) return ReportInputErrors(job.status(), reporter_);
+    const int status = Follow(client, *job, true);
+    (*standalone)->Stop();
+    return status;
+  } catch (const std::system_error&) {
+    // No thread can be had. Its end might wait for one for ever; the agents end by themselves when
+    // this process is gone.
+    (void)standalone->release();
+    throw;
+  }
 }
 
 int JobRun::RunRemote(const ServerAddress& server) {

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include <future>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -132,9 +133,16 @@ void Coordinator::Parts::Fence() {
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(CoordinatorConfig config) {
   auto parts = std::make_unique<Parts>();
-  const absl::Status built = parts->Build(std::move(config));
-  if (!built.ok()) return built;
-  parts->StartThread();
+  try {
+    const absl::Status built = parts->Build(std::move(config));
+    if (!built.ok()) return built;
+    parts->StartThread();
+  } catch (const std::system_error&) {
+    // No thread can be had. gRPC's destructors would wait for threads of its own that were never
+    // started, so that nothing is destroyed; the process is about to end.
+    (void)parts.release();
+    throw;
+  }
   return std::unique_ptr<Coordinator>(new Coordinator(std::move(parts)));
 }
 

@@ -47,6 +47,7 @@ struct CoordinatorConfig {
 
 class Coordinator {
  public:
+  // std::system_error: no thread can be had; the process should end.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Start(CoordinatorConfig config);
   // Stops with the default grace if Stop was not called.
   ~Coordinator();
