@@ -44,10 +44,12 @@ TEST_F(RunLimits, TooFewProcessesAreTold) {
   for (const char* folder : {".", "home", "leases"}) {
     EXPECT_EQ(::chown(box_.Path(folder).c_str(), 65534, 65534), 0);
   }
-  CommandRun run = Limited("-u 12; ulimit -c 0", {"/usr/bin/setpriv", "--reuid", "65534", "--regid",
-                                                  "65534", "--clear-groups"});
+  CommandRun run = Limited("-u 6; ulimit -c 0", {"/usr/bin/setpriv", "--reuid", "65534", "--regid",
+                                                 "65534", "--clear-groups"});
+  if (run.Wait() == 126) GTEST_SKIP() << "that user may not execute the programs here";
   EXPECT_EQ(run.Wait(), 120) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr("cannot start a thread"));
+  // A thread of the command, or already an agent.
+  EXPECT_THAT(run.err(), HasSubstr("Resource temporarily unavailable"));
   EXPECT_TRUE(WaitUntil([&] { return box_.Processes().empty(); }, Seconds(40)));
 }
 
