@@ -245,6 +245,9 @@ int RunLogs(Arguments arguments, Reporter& reporter) {
   }
   absl::StatusOr<Place> place = FindJobPlace(options.server, options.job_id);
   if (!place.ok()) return ReportError(place.status(), reporter);
+  if (place->archive != nullptr && !place->archive->missing_output().empty()) {
+    reporter.Say("warning: " + place->archive->missing_output());
+  }
   const absl::StatusOr<v1::Job> job = place->client->GetJob(options.job_id);
   if (!job.ok()) return ReportError(job.status(), reporter);
   const absl::StatusOr<std::vector<uint32_t>> ranks = ChooseRanks(*job, options);

@@ -28,6 +28,9 @@ int RunStatus(Arguments arguments, Reporter& reporter) {
   if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
   absl::StatusOr<Place> place = FindJobPlace(server, job_id);
   if (!place.ok()) return ReportError(place.status(), reporter);
+  if (place->archive != nullptr && !place->archive->missing_output().empty()) {
+    reporter.Say("warning: " + place->archive->missing_output());
+  }
   const absl::StatusOr<v1::Job> job = place->client->GetJob(job_id);
   if (!job.ok()) return ReportError(job.status(), reporter);
   const size_t shown = all ? static_cast<size_t>(job->ranks_size()) : kRanksShown;

@@ -28,27 +28,26 @@ CoordinatorOptions ArchiveOptions() {
 }
 
 // A job without an end was cut off together with its coordinator. Gives it one: failed, and nobody
-// can tell when, or what became of its ranks. `note` is added to the reason.
-void EndCutOffJobs(StoredState& state, const std::string& note) {
+// can tell when, or what became of its ranks.
+void EndCutOffJobs(StoredState& state) {
   std::map<JobId, StoredEvent> last;
   for (const StoredEvent& event : state.events) last[event.job] = event;
   for (auto& [job, event] : last) {
     if (event.event.has_ended()) continue;
-    const std::string reason =
+    constexpr char kReason[] =
         "the command that ran it was killed, and the coordinator with it; what is shown is what it "
-        "knew last" +
-        note;
+        "knew last";
     StoredEvent stop{job, event.index + 1, {}};
     *stop.event.mutable_time() = event.event.time();
     stop.event.mutable_stop_ordered()->set_cause(v1::Job::NODE_LOST);
-    stop.event.mutable_stop_ordered()->set_reason(reason);
+    stop.event.mutable_stop_ordered()->set_reason(kReason);
     // Without a time.
     StoredEvent end{job, event.index + 2, {}};
     internal::Outcome& outcome = *end.event.mutable_ended()->mutable_outcome();
     outcome.set_state(v1::Job::FAILED);
     outcome.set_cause(v1::Job::NODE_LOST);
     outcome.set_exit_code(kExitNodeLost);
-    outcome.set_reason(reason);
+    outcome.set_reason(kReason);
     state.events.push_back(std::move(stop));
     state.events.push_back(std::move(end));
   }
@@ -59,24 +58,25 @@ void EndCutOffJobs(StoredState& state, const std::string& note) {
 struct LocalArchive::Parts {
   // Keeps the folder from being deleted.
   std::optional<DirectoryLock> lock;
+  std::string missing_output;
   std::unique_ptr<Coordinator> coordinator;
 };
 
 absl::StatusOr<std::unique_ptr<LocalArchive>> LocalArchive::Open(const std::string& folder) {
   auto parts = std::make_unique<Parts>();
-  std::string note;
   // Before the lock is shared with other readers.
   if (const absl::Status recovered = RecoverLocalOutput(folder); !recovered.ok()) {
     spdlog::warn("output not recovered folder={} error={}", LogQuoted(folder),
                  LogQuoted(MessageOf(recovered)));
-    note = fmt::format("; there is more output in {}/nodes ({})", folder, MessageOf(recovered));
+    parts->missing_output =
+        fmt::format("there is more output in {}/nodes ({})", folder, MessageOf(recovered));
   }
   absl::StatusOr<DirectoryLock> lock = DirectoryLock::AcquireShared(folder);
   if (!lock.ok()) return lock.status();
   parts->lock.emplace(*std::move(lock));
   absl::StatusOr<StoredState> state = SqliteStore::Peek(folder + "/store.db");
   if (!state.ok()) return state.status();
-  EndCutOffJobs(*state, note);
+  EndCutOffJobs(*state);
 
   CoordinatorConfig config;
   config.directory = folder;
@@ -91,6 +91,8 @@ absl::StatusOr<std::unique_ptr<LocalArchive>> LocalArchive::Open(const std::stri
 
 LocalArchive::LocalArchive(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 LocalArchive::~LocalArchive() = default;
+
+const std::string& LocalArchive::missing_output() const { return parts_->missing_output; }
 
 std::shared_ptr<grpc::Channel> LocalArchive::channel(ChannelUse use) {
   return parts_->coordinator->InProcessChannel(use);

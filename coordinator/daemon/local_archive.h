@@ -25,6 +25,9 @@ class LocalArchive {
   LocalArchive(const LocalArchive&) = delete;
   LocalArchive& operator=(const LocalArchive&) = delete;
 
+  // What keeps output that only the nodes have from being shown, in words; empty: nothing.
+  const std::string& missing_output() const;
+
   // JobService; nothing can be submitted with any effect.
   std::shared_ptr<grpc::Channel> channel(ChannelUse use = ChannelUse::kControl);
 

@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mount.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "tests/integration/sandbox/command_run.h"
 
@@ -27,6 +29,7 @@ print('early words', flush=True)
 open('up.' + os.environ['RANK'], 'w').close()
 while not os.path.exists('go'):
     time.sleep(0.01)
+print('x' * 20000)
 print('late words of', os.environ['RANK'], flush=True)
 open('said.' + os.environ['RANK'], 'w').close()
 time.sleep(300)
@@ -74,6 +77,31 @@ TEST_F(RunKilled, WhatItsRanksSaidAfterThatIsThere) {
                     HasSubstr("what is shown is what it knew last"), Not(HasSubstr("0.00 s"))));
   EXPECT_THAT(box_.Run({"status", job_, "-o", "json"}).out(), HasSubstr("\"end_time\": null"));
   EXPECT_THAT(box_.Run({"list"}).out(), Not(HasSubstr("0.00 s")));
+}
+
+TEST_F(RunKilled, OutputThatTheDiskHasNoRoomForIsTold) {
+  const std::string local = box_.Path("local");
+  std::filesystem::create_directory(local);
+  if (::mount("tmpfs", local.c_str(), "tmpfs", 0, "size=4m,mode=700") != 0) {
+    GTEST_SKIP() << "a small file system can only be mounted as root";
+  }
+  CommandRun run = StartJob();
+  run.Send(SIGKILL);
+  run.Wait();
+  AwaitNothing();
+  {
+    std::ofstream file(local + "/fill", std::ios::binary);
+    while (file << std::string(4096, 'f') << std::flush) {
+    }
+  }
+  for (const char* command : {"logs", "status"}) {
+    CommandRun seen = box_.Run({command, job_});
+    EXPECT_EQ(seen.Wait(), 0) << seen.err();
+    EXPECT_THAT(seen.err(), HasSubstr("warning: there is more output in"));
+  }
+  std::filesystem::remove(local + "/fill");
+  ExpectAllOutput();
+  EXPECT_EQ(::umount2(local.c_str(), MNT_DETACH), 0);
 }
 
 TEST_F(RunKilled, WhatARankSaidAfterItsAgentWasKilledIsThere) {
