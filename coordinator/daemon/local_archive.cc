@@ -64,16 +64,15 @@ struct LocalArchive::Parts {
 
 absl::StatusOr<std::unique_ptr<LocalArchive>> LocalArchive::Open(const std::string& folder) {
   auto parts = std::make_unique<Parts>();
-  // Before the lock is shared with other readers.
+  absl::StatusOr<DirectoryLock> lock = DirectoryLock::AcquireShared(folder);
+  if (!lock.ok()) return lock.status();
+  parts->lock.emplace(*std::move(lock));
   if (const absl::Status recovered = RecoverLocalOutput(folder); !recovered.ok()) {
     spdlog::warn("output not recovered folder={} error={}", LogQuoted(folder),
                  LogQuoted(MessageOf(recovered)));
     parts->missing_output =
         fmt::format("there is more output in {}/nodes ({})", folder, MessageOf(recovered));
   }
-  absl::StatusOr<DirectoryLock> lock = DirectoryLock::AcquireShared(folder);
-  if (!lock.ok()) return lock.status();
-  parts->lock.emplace(*std::move(lock));
   absl::StatusOr<StoredState> state = SqliteStore::Peek(folder + "/store.db");
   if (!state.ok()) return state.status();
   EndCutOffJobs(*state);

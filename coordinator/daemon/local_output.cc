@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +17,6 @@
 
 #include "common/base/annotate.h"
 #include "common/io/unique_fd.h"
-#include "coordinator/store/directory_lock.h"
 
 namespace muster {
 namespace {
@@ -129,12 +129,15 @@ absl::Status Continue(const Piece& piece, char* buffer) {
 
 absl::Status RecoverLocalOutput(const std::string& folder) {
   if (FindPieces(folder).empty()) return absl::OkStatus();
-  const absl::StatusOr<DirectoryLock> lock = DirectoryLock::Acquire(folder);
-  if (absl::IsFailedPrecondition(lock.status())) return absl::OkStatus();
-  if (!lock.ok()) return lock.status();
+  // Of the folder itself: its file `lock` is shared with other readers.
+  const std::string nodes = folder + "/nodes";
+  const UniqueFd lock(::open(nodes.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!lock || ::flock(lock.get(), LOCK_EX) != 0) {
+    return ErrnoStatus(errno, fmt::format("lock {}", nodes));
+  }
   const std::unique_ptr<char[]> buffer(new char[kBufferBytes]);
   absl::Status first;
-  // Again: somebody else may have had the lock meanwhile.
+  // Again: somebody else may have done it meanwhile.
   for (const Piece& piece : FindPieces(folder)) first.Update(Continue(piece, buffer.get()));
   return first;
 }

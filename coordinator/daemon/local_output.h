@@ -10,9 +10,9 @@
 namespace muster {
 
 // Continues every stored file of the run in `folder` with what its node has more of, as far as that
-// goes. Does nothing when there is nothing to add, or when somebody uses the folder: its
-// coordinator lives, or a reader is there, who has done it. After an error the stored files are as
-// good as before.
+// goes. The caller holds the folder's lock, shared with other readers at least, so that no
+// coordinator lives; of several readers one does it, and the others wait for that. After an error
+// the stored files are as good as before.
 absl::Status RecoverLocalOutput(const std::string& folder);
 
 }  // namespace muster
