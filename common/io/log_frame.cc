@@ -42,7 +42,7 @@ std::optional<FrameHeader> DecodeFrameHeader(const char* bytes) {
   header.time_ns = LoadLittleEndian<int64_t>(bytes + 12);
   const auto kind = static_cast<uint8_t>(bytes[8]);
   if (kind < static_cast<uint8_t>(FrameKind::kStdout) ||
-      kind > static_cast<uint8_t>(FrameKind::kEnd)) {
+      kind > static_cast<uint8_t>(FrameKind::kHole)) {
     return std::nullopt;
   }
   header.kind = static_cast<FrameKind>(kind);
@@ -50,6 +50,9 @@ std::optional<FrameHeader> DecodeFrameHeader(const char* bytes) {
   const bool counters = header.kind == FrameKind::kGap || header.kind == FrameKind::kEnd;
   if (counters ? header.payload_bytes != kFrameCountersBytes
                : header.payload_bytes > kMaxFramePayloadBytes) {
+    return std::nullopt;
+  }
+  if (header.kind == FrameKind::kHole && header.payload_bytes < kFrameCountersBytes) {
     return std::nullopt;
   }
   return header;
@@ -73,6 +76,16 @@ std::optional<FrameEnd> DecodeFrameEnd(std::string_view payload) {
   if (payload.size() != kFrameCountersBytes) return std::nullopt;
   return FrameEnd{LoadLittleEndian<uint64_t>(payload.data()),
                   LoadLittleEndian<uint64_t>(payload.data() + 8)};
+}
+
+std::optional<FrameGap> DecodeFrameHole(std::string_view payload) {
+  return DecodeFrameGap(payload.substr(0, kFrameCountersBytes));
+}
+
+std::optional<FrameGap> DroppedBy(const Frame& frame) {
+  if (frame.kind == FrameKind::kGap) return DecodeFrameGap(frame.payload);
+  if (frame.kind == FrameKind::kHole) return DecodeFrameHole(frame.payload);
+  return std::nullopt;
 }
 
 void AppendFrame(std::string& out, FrameKind kind, int64_t time_ns, std::string_view payload) {

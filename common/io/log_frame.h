@@ -8,6 +8,8 @@
 // Payload:
 //   stdout, stderr   what one read of the rank's pipe returned, cut anywhere
 //   gap              u64 bytes of stdout, u64 bytes of stderr that were dropped here
+//   hole             the same 16 bytes, then bytes without a meaning, zeros as a rule: frames that
+//                    were dropped after they had been written
 //   end              u64 bytes that the rank wrote, u64 bytes of those that were dropped, over all;
 //   last
 //                    frame of a complete log
@@ -22,11 +24,11 @@
 
 namespace muster {
 
-enum class FrameKind : uint8_t { kStdout = 1, kStderr = 2, kGap = 3, kEnd = 4 };
+enum class FrameKind : uint8_t { kStdout = 1, kStderr = 2, kGap = 3, kEnd = 4, kHole = 5 };
 
 inline constexpr size_t kFrameHeaderBytes = 24;
 inline constexpr size_t kMaxFramePayloadBytes = size_t{1} << 20;
-// Payload of a gap and of an end frame.
+// Payload of a gap and of an end frame, and beginning of that of a hole.
 inline constexpr size_t kFrameCountersBytes = 16;
 
 struct FrameHeader {
@@ -62,6 +64,8 @@ std::array<char, kFrameCountersBytes> EncodeFrameGap(const FrameGap& gap);
 std::array<char, kFrameCountersBytes> EncodeFrameEnd(const FrameEnd& end);
 std::optional<FrameGap> DecodeFrameGap(std::string_view payload);
 std::optional<FrameEnd> DecodeFrameEnd(std::string_view payload);
+// Payload of a hole; nothing when it is too short.
+std::optional<FrameGap> DecodeFrameHole(std::string_view payload);
 
 // Appends one whole frame to `out`.
 void AppendFrame(std::string& out, FrameKind kind, int64_t time_ns, std::string_view payload);
@@ -72,6 +76,9 @@ struct Frame {
   int64_t time_ns = 0;
   std::string_view payload;
 };
+
+// What a gap or a hole says; nothing for other frames.
+std::optional<FrameGap> DroppedBy(const Frame& frame);
 
 // Decodes a log that arrives in chunks which are cut anywhere. Frames that lie within one chunk are
 // not copied. Usage:

@@ -62,8 +62,9 @@ void LineView::OnFrame(uint32_t rank, const Frame& frame) {
       }
       return;
     }
-    case FrameKind::kGap: {
-      const std::optional<FrameGap> gap = DecodeFrameGap(frame.payload);
+    case FrameKind::kGap:
+    case FrameKind::kHole: {
+      const std::optional<FrameGap> gap = DroppedBy(frame);
       if (gap && !options_.raw) LinesOf(rank).AddGap(gap->stdout_bytes, gap->stderr_bytes, out_);
       return;
     }

@@ -1,5 +1,6 @@
 // Turns pieces of many ranks' frame files, as ReadLogs streams them, into frames per rank. Owns the
-// beginnings of frames that are not complete yet. For one thread at a time; does no I/O.
+// beginnings of frames that are not complete yet. Holes that follow each other reach the sink as
+// one gap, so that a long outage is one line to read. For one thread at a time; does no I/O.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -15,7 +16,7 @@ namespace muster {
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
-  // A frame of `rank`; its payload is valid during the call.
+  // A frame of `rank`, no hole; its payload is valid during the call.
   virtual void OnFrame(uint32_t rank, const Frame& frame) = 0;
   // Nothing more of the rank comes. `missing_bytes` of its file existed and never arrived.
   virtual void OnRankEnd(uint32_t rank, uint64_t missing_bytes) = 0;
@@ -36,7 +37,12 @@ class LogDemux {
     uint32_t attempt = 0;
     FrameReader reader;
     bool damaged = false;
+    // Holes that the sink was not told of yet, and the time of the last.
+    FrameGap hole;
+    int64_t hole_time_ns = 0;
   };
+
+  void TellHole(uint32_t rank, Source& source);
 
   FrameSink& sink_;
   absl::flat_hash_map<uint32_t, Source> sources_;

@@ -34,7 +34,8 @@ void LineSplitter::OnFrame(uint32_t rank, const Frame& frame) {
       Give(rank, LogStream::kStderr, frame.time_ns);
       return;
     case FrameKind::kGap:
-      if (const std::optional<FrameGap> gap = DecodeFrameGap(frame.payload)) {
+    case FrameKind::kHole:
+      if (const std::optional<FrameGap> gap = DroppedBy(frame)) {
         FinishRank(rank);
         Note(rank, fmt::format("(muster: output lost here: {} bytes of stdout, {} bytes of stderr)",
                                gap->stdout_bytes, gap->stderr_bytes));

@@ -111,13 +111,11 @@ int RankFiles::Open(uint32_t rank) {
 }
 
 void RankFiles::OnFrame(uint32_t rank, const Frame& frame) {
-  if (frame.kind == FrameKind::kGap) {
-    if (const std::optional<FrameGap> gap = DecodeFrameGap(frame.payload)) {
-      missing_bytes_ += gap->stdout_bytes + gap->stderr_bytes;
-    }
+  if (const std::optional<FrameGap> gap = DroppedBy(frame)) {
+    missing_bytes_ += gap->stdout_bytes + gap->stderr_bytes;
     return;
   }
-  if (frame.kind == FrameKind::kEnd) return;
+  if (frame.kind != FrameKind::kStdout && frame.kind != FrameKind::kStderr) return;
   // A frame that came in several pieces lies in a buffer that the next frame overwrites, so it is
   // written at once; it is the first of its piece.
   batch_rank_ = rank;

@@ -162,7 +162,7 @@ std::string CampaignJob::CheckLog(const v1::JobRank& rank, const std::string& fr
   while (const std::optional<Frame> frame = reader.Next()) {
     if (frame->kind == FrameKind::kStdout) output[0] += frame->payload;
     if (frame->kind == FrameKind::kStderr) output[1] += frame->payload;
-    if (frame->kind == FrameKind::kGap) return fmt::format("rank {} has a gap", rank.rank());
+    if (DroppedBy(*frame)) return fmt::format("rank {} has a gap", rank.rank());
   }
   if (reader.corrupt()) return fmt::format("the log of rank {} is no log", rank.rank());
   const bool whole = rank.state() == v1::JobRank::EXITED && rank.status().has_exit_code() &&

@@ -66,11 +66,13 @@ DecodedLog ReadLogFile(const std::string& path) {
         log.stderr_bytes += frame->payload;
         log.both += frame->payload;
         break;
-      case FrameKind::kGap: {
-        const auto gap = DecodeFrameGap(frame->payload);
+      case FrameKind::kGap:
+      case FrameKind::kHole: {
+        const auto gap = DroppedBy(*frame);
         log.gaps.stdout_bytes += gap->stdout_bytes;
         log.gaps.stderr_bytes += gap->stderr_bytes;
-        ++log.gap_count;
+        ++(frame->kind == FrameKind::kGap ? log.gap_count : log.hole_count);
+        if (frame->kind == FrameKind::kHole) log.before_last_hole = log.both.size();
         break;
       }
       case FrameKind::kEnd:

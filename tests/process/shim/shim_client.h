@@ -37,8 +37,12 @@ struct DecodedLog {
   std::string stderr_bytes;
   // Both streams in the order of the frames.
   std::string both;
+  // Of gaps and holes.
   FrameGap gaps;
   int gap_count = 0;
+  int hole_count = 0;
+  // Length of `both` where the last hole was met.
+  size_t before_last_hole = 0;
   int frame_count = 0;
   std::optional<FrameEnd> end;
   bool corrupt = false;

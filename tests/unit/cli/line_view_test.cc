@@ -11,6 +11,7 @@ namespace {
 using testing::ErrFrame;
 using testing::GapFrame;
 using ::testing::HasSubstr;
+using testing::HoleFrame;
 using testing::OutFrame;
 using testing::Piece;
 
@@ -85,6 +86,28 @@ TEST(LineView, SaysWhatWasLost) {
   const std::string text = Show(ForPipe(), {Piece(0, 0, GapFrame(5, 6)), end});
   EXPECT_THAT(text, HasSubstr("5 bytes of stdout, 6 bytes of stderr"));
   EXPECT_THAT(text, HasSubstr("the last 77 bytes of this rank's log never arrived"));
+}
+
+TEST(LineView, TellsHolesInARowAsOneGap) {
+  const std::string bytes =
+      OutFrame("first\nrest") + HoleFrame(5, 6, 0) + HoleFrame(10, 20, 1000) + OutFrame("last\n");
+  EXPECT_EQ(
+      Show(ForPipe(), {Piece(0, 0, bytes.substr(0, 100)), Piece(0, 100, bytes.substr(100, 50)),
+                       Piece(0, 150, bytes.substr(150))}),
+      "[0@node-1] first\n[0@node-1] rest\n"
+      "[0@node-1] (muster: output lost here: 15 bytes of stdout, 26 bytes of stderr)\n"
+      "[0@node-1] last\n");
+  LineView::Options raw = ForPipe();
+  raw.raw = true;
+  EXPECT_EQ(Show(raw, {Piece(0, 0, bytes)}), "first\nrestlast\n");
+}
+
+TEST(LineView, TellsAHoleAtTheEndOfALog) {
+  for (const bool damaged : {false, true}) {
+    const std::string bytes = HoleFrame(5, 6, 10) + (damaged ? std::string(100, 'x') : "");
+    EXPECT_THAT(Show(ForPipe(), {Piece(0, 0, bytes, /*end=*/!damaged)}),
+                HasSubstr("5 bytes of stdout, 6 bytes of stderr"));
+  }
 }
 
 TEST(LineView, StopsAtDamageAndSaysSo) {

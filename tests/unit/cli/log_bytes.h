@@ -28,6 +28,14 @@ inline std::string GapFrame(uint64_t out_bytes, uint64_t err_bytes) {
   return bytes;
 }
 
+inline std::string HoleFrame(uint64_t out_bytes, uint64_t err_bytes, size_t padding) {
+  const auto counters = EncodeFrameGap({out_bytes, err_bytes});
+  std::string bytes;
+  AppendFrame(bytes, FrameKind::kHole, 1,
+              std::string(counters.data(), counters.size()) + std::string(padding, '\0'));
+  return bytes;
+}
+
 inline v1::ReadLogsResponse Piece(uint32_t rank, uint64_t offset, std::string data,
                                   bool end = false) {
   v1::ReadLogsResponse piece;

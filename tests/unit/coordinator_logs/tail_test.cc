@@ -20,6 +20,10 @@ struct LogFile {
     starts.push_back(bytes.size());
     AppendFrame(bytes, FrameKind::kStdout, 1, payload);
   }
+  void AddHole(size_t payload_bytes) {
+    starts.push_back(bytes.size());
+    AppendFrame(bytes, FrameKind::kHole, 1, std::string(payload_bytes, '\0'));
+  }
   uint64_t Tail(uint64_t tail_bytes) const {
     const absl::StatusOr<uint64_t> start =
         FindTailStart(bytes.size(), tail_bytes, [&](uint64_t offset, size_t max_bytes) {
@@ -54,6 +58,8 @@ TEST(FindTailStart, FindsFramesInALongFile) {
   LogFile log;
   for (size_t i = 0; i < 400; ++i) log.Add((i * 7919) % 60000);
   log.Add(kMaxFramePayloadBytes);
+  log.AddHole(kMaxFramePayloadBytes);
+  log.AddHole(kFrameCountersBytes);
   log.Add(10);
   log.Add(kMaxFramePayloadBytes);
   for (const uint64_t tail :

@@ -45,6 +45,8 @@ std::vector<OwnedFrame> SampleLog() {
           {FrameKind::kStderr, -5, std::string("\0\xff\r", 3)},
           {FrameKind::kStdout, 1'700'000'000'123'456'789, ""},
           {FrameKind::kGap, 3, CountersPayload(7, 8)},
+          {FrameKind::kHole, 3, CountersPayload(9, 10)},
+          {FrameKind::kHole, 3, CountersPayload(9, 10) + std::string(70'000, '\0')},
           {FrameKind::kStdout, 4, std::string(100'000, 'x')},
           {FrameKind::kEnd, 5, CountersPayload(100'024, 15)}};
 }
@@ -77,10 +79,28 @@ TEST(FrameHeader, RefusesWhatNoWriterWrites) {
   for (const FrameHeader& header :
        {FrameHeader{FrameKind::kStdout, kMaxFramePayloadBytes + 1, 0},
         FrameHeader{FrameKind::kGap, 15, 0}, FrameHeader{FrameKind::kEnd, 17, 0},
-        FrameHeader{static_cast<FrameKind>(0), 1, 0},
-        FrameHeader{static_cast<FrameKind>(5), 1, 0}}) {
+        FrameHeader{static_cast<FrameKind>(0), 1, 0}, FrameHeader{FrameKind::kHole, 15, 0},
+        FrameHeader{FrameKind::kHole, kMaxFramePayloadBytes + 1, 0},
+        FrameHeader{static_cast<FrameKind>(6), 16, 0}}) {
     EXPECT_FALSE(DecodeFrameHeader(EncodeFrameHeader(header).data()).has_value());
   }
+}
+
+TEST(FrameHeader, AHoleIsAsLongAsItsPadding) {
+  for (const uint32_t bytes : {uint32_t{kFrameCountersBytes}, uint32_t{kMaxFramePayloadBytes}}) {
+    const FrameHeader header{FrameKind::kHole, bytes, 7};
+    EXPECT_EQ(DecodeFrameHeader(EncodeFrameHeader(header).data()), header);
+  }
+}
+
+TEST(FramePayload, GapsAndHolesTellWhatWasDropped) {
+  const std::string counters = CountersPayload(7, 8);
+  EXPECT_EQ(DroppedBy({FrameKind::kGap, 1, counters}), (FrameGap{7, 8}));
+  EXPECT_EQ(DroppedBy({FrameKind::kHole, 1, counters}), (FrameGap{7, 8}));
+  EXPECT_EQ(DroppedBy({FrameKind::kHole, 1, counters + "whatever"}), (FrameGap{7, 8}));
+  EXPECT_FALSE(DroppedBy({FrameKind::kHole, 1, counters.substr(1)}));
+  EXPECT_FALSE(DroppedBy({FrameKind::kEnd, 1, counters}));
+  EXPECT_FALSE(DroppedBy({FrameKind::kStdout, 1, counters}));
 }
 
 TEST(FrameReader, ReadsAWholeLog) {
