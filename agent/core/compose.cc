@@ -144,7 +144,8 @@ absl::StatusOr<internal::ShimBootstrap> ComposeBootstrap(const v1::LaunchSpec& l
   bootstrap.set_script(launch.script());
   bootstrap.set_lease_ms(static_cast<uint64_t>(context.lease.count()));
   bootstrap.set_grace_ms(launch.has_stop_grace() ? Milliseconds(launch.stop_grace()) : 30'000);
-  bootstrap.set_log_quota_bytes(launch.log_quota_bytes());
+  bootstrap.set_log_quota_bytes(launch.log_quota_bytes() != 0 ? launch.log_quota_bytes()
+                                                              : kDefaultLogQuotaBytes);
   bootstrap.set_holder(launch.holder());
   if (context.fake_unkillable_rank) {
     bootstrap.set_has_fake_unkillable_rank(true);

@@ -18,6 +18,9 @@
 
 namespace muster {
 
+// Quota of a rank's log when the job names none.
+inline constexpr uint64_t kDefaultLogQuotaBytes = uint64_t{1} << 30;
+
 // What composing needs besides the launch specification.
 struct ComposeContext {
   AttemptId attempt;

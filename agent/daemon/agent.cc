@@ -68,7 +68,8 @@ absl::Status Agent::Start() {
   if (!launcher.ok()) return launcher.status();
   launcher_ = *std::move(launcher);
 
-  launcher_->SetLogsGrew([this](const AttemptId& attempt, uint32_t rank) {
+  launcher_->SetLogsGrew([this](const AttemptId& attempt, uint32_t rank, uint64_t fixed_bytes) {
+    spool_->SetFixed({attempt, rank}, fixed_bytes);
     shipper_->OnSpoolGrew({attempt, rank});
   });
   spool_ = std::make_unique<FileSpool>(attempts_directory_);

@@ -28,6 +28,8 @@ LogFileId IdOfFile(const v1::LogFile& file) {
 struct LogShipper::File {
   // Size when it was last read.
   uint64_t size = 0;
+  // What may be read before the file is closed.
+  uint64_t fixed = 0;
   // Stored at the coordinator, as far as any connection told.
   uint64_t committed = 0;
   // Sent on this connection; between `committed` and `size`. Meaningful once `ready`.
@@ -39,6 +41,10 @@ struct LogShipper::File {
   bool complete_told = false;
   // Left out: see Fail.
   bool failed = false;
+
+  // End of what may be sent now.
+  uint64_t end() const { return closed ? size : std::min(size, fixed); }
+
   // Not to be read before the next poll: see Unreadable.
   bool unreadable = false;
   // Committed size that could not be compared with the file yet.
@@ -112,6 +118,7 @@ void LogShipper::OnCommitted(const LogFileId& id, File& file, uint64_t bytes) {
       return Unreadable(id, file, extent.status());
     }
     file.size = std::max(file.size, extent->end);
+    file.fixed = std::max(file.fixed, extent->fixed);
     if (bytes > file.size) {
       return Fail(
           id, file,
@@ -202,8 +209,9 @@ void LogShipper::Restat(const LogFileId& id, File& file) {
                                                 extent->end, file.size)));
   }
   file.size = extent->end;
+  file.fixed = std::max(file.fixed, extent->fixed);
   if (file.told) return OnCommitted(id, file, *std::exchange(file.told, std::nullopt));
-  if (file.ready && file.sent < file.size) SchedulePump();
+  if (file.ready && file.sent < file.end()) SchedulePump();
 }
 
 void LogShipper::RemoveAttempt(const AttemptId& attempt) {
@@ -259,8 +267,8 @@ void LogShipper::Pump() {
 }
 
 bool LogShipper::SendSome(const LogFileId& id, File& file) {
-  if (!file.ready || file.failed || file.unreadable || file.sent >= file.size) return false;
-  const uint64_t waiting = file.size - file.sent;
+  if (!file.ready || file.failed || file.unreadable || file.sent >= file.end()) return false;
+  const uint64_t waiting = file.end() - file.sent;
   const TimePoint now = executor_.clock().Now();
   if (waiting < kFlushBytes && file.sent > file.committed && !file.closed) {
     // Something is on its way: a little output is worth waiting for more.

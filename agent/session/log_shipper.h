@@ -49,6 +49,9 @@ class SpoolReader {
     uint64_t begin = 0;
     // Size.
     uint64_t end = 0;
+    // So many bytes from the beginning never change, those that are not written yet included; until
+    // the file is closed nothing behind them may be read. Only grows.
+    uint64_t fixed = UINT64_MAX;
   };
   virtual ~SpoolReader() = default;
   // A file that does not exist yet has the extent 0, 0. Re-reads the size every time.

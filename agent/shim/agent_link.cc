@@ -116,6 +116,7 @@ void AgentLink::OnReadable(bool from_candidate) {
     // A second attach starts the replay anew.
     if (request.has_attach()) {
       next_index_ = request.attach().next_index();
+      ++attaches_;
     } else {
       handler_(request);
     }
@@ -130,6 +131,7 @@ void AgentLink::Attach(uint64_t next_index) {
   poller_.Unwatch(candidate_.get());
   agent_ = std::move(candidate_);
   next_index_ = next_index;
+  ++attaches_;
   WatchAgent(/*for_room=*/false);
 }
 

@@ -38,6 +38,8 @@ class AgentLink {
   bool CanSend() const { return agent_.valid() && !waits_for_room_; }
 
   bool attached() const { return agent_.valid(); }
+  // How often an agent has attached.
+  uint64_t attaches() const { return attaches_; }
 
  private:
   bool SendPacket(std::string_view packet);
@@ -57,6 +59,7 @@ class AgentLink {
   UniqueFd candidate_;
   UniqueFd agent_;
   uint64_t next_index_ = 1;
+  uint64_t attaches_ = 0;
   bool waits_for_room_ = false;
 };
 

@@ -3,16 +3,24 @@
 namespace muster::shim {
 
 void LogGrowth::Tell(SteadyTime now) {
-  if (grown_.empty() || !link_.CanSend() || now < next_) return;
+  if (!Due() || !link_.CanSend() || now < next_) return;
+  if (told_attach_ != link_.attaches()) {
+    for (const auto& [rank, fixed_bytes] : fixed_) grown_.insert(rank);
+  }
   internal::ShimRecord packet;
-  for (const uint32_t rank : grown_) packet.mutable_logs_grew()->add_ranks(rank);
-  if (!link_.Send(packet)) return;
+  internal::ShimLogsGrew& grew = *packet.mutable_logs_grew();
+  for (const uint32_t rank : grown_) {
+    grew.add_ranks(rank);
+    grew.add_fixed_bytes(fixed_[rank]);
+  }
+  if (!grown_.empty() && !link_.Send(packet)) return;
+  told_attach_ = link_.attaches();
   grown_.clear();
   next_ = now + kInterval;
 }
 
 std::optional<SteadyTime> LogGrowth::deadline() const {
-  if (grown_.empty() || !link_.CanSend()) return std::nullopt;
+  if (!Due() || !link_.CanSend()) return std::nullopt;
   return next_;
 }
 

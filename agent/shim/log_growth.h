@@ -1,9 +1,11 @@
-// Tells the attached agent which log files have grown, all in one packet and at most once per
-// kInterval, however fast ranks write. Nothing is forgotten: what could not be told waits.
+// Tells the attached agent which log files have grown and how much of them is fixed, all in one
+// packet and at most once per kInterval, however fast ranks write. Nothing is forgotten: what could
+// not be told waits, and an agent that attaches is told of every file.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -18,7 +20,11 @@ class LogGrowth {
 
   explicit LogGrowth(AgentLink& link) : link_(link) {}
 
-  void Note(uint32_t rank) { grown_.insert(rank); }
+  // `fixed_bytes`: see RankLog.
+  void Note(uint32_t rank, uint64_t fixed_bytes) {
+    grown_.insert(rank);
+    fixed_[rank] = fixed_bytes;
+  }
   // Tells what is due.
   void Tell(SteadyTime now);
   // When Tell should be called; empty: nothing waits, or nobody can be told now.
@@ -26,7 +32,13 @@ class LogGrowth {
 
  private:
   AgentLink& link_;
+  bool Due() const { return !grown_.empty() || told_attach_ != link_.attaches(); }
+
   std::set<uint32_t> grown_;
+  // Of every file.
+  std::map<uint32_t, uint64_t> fixed_;
+  // The attach whose agent was told of every file.
+  uint64_t told_attach_ = 0;
   SteadyTime next_ = {};
 };
 

@@ -22,6 +22,28 @@ constexpr uint64_t kPunchAlignment = uint64_t{64} << 10;
 // A system call for every few megabytes, however often the agent reports.
 constexpr uint64_t kPunchStepBytes = uint64_t{4} << 20;
 constexpr milliseconds kRetryAfter{100};
+// How finely old output is dropped under a small quota.
+constexpr uint64_t kSegmentsPerQuota = 16;
+// A full disk is given this much more than is needed at once: others want room, too.
+constexpr uint64_t kSpareBytes = uint64_t{1} << 20;
+
+bool IsFull(int error) { return error == ENOSPC || error == EDQUOT; }
+
+bool WriteAll(int fd, std::string_view bytes, uint64_t offset) {
+  while (!bytes.empty()) {
+    const ssize_t done = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(done));
+    offset += static_cast<uint64_t>(done);
+  }
+  return true;
+}
+
+std::string QuotaReason(uint64_t quota_bytes) {
+  return "more than the quota of " + std::to_string(quota_bytes) +
+         " bytes wait for the coordinator";
+}
 
 // The counters frame `kind` as one string of bytes.
 std::string CountersFrame(FrameKind kind, int64_t time_ns,
@@ -37,6 +59,80 @@ void RankLog::Begin(std::string path, uint64_t quota_bytes, uint64_t file_size_l
   path_ = std::move(path);
   quota_bytes_ = quota_bytes;
   file_size_limit_ = file_size_limit;
+  if (quota_bytes != 0) segments_.SetSegmentBytes(quota_bytes / kSegmentsPerQuota);
+}
+
+uint64_t RankLog::fixed_bytes() const {
+  const uint64_t head = quota_bytes_ == 0 ? kHeadBytes : std::min(kHeadBytes, quota_bytes_ / 2);
+  return committed_bytes_ + std::max<uint64_t>(head, 1);
+}
+
+// What counts for the quota.
+uint64_t RankLog::HeldBytes() const {
+  return size_bytes_ - committed_bytes_ - holes_.SavedBehind(committed_bytes_);
+}
+
+bool RankLog::HasHoles() {
+  if (!has_holes_ && fd_) {
+    // Far behind the end, where nothing is lost.
+    const uint64_t nowhere = std::max(size_bytes_, reserved_bytes_) + kMostReserveBytes;
+    has_holes_ = ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                             static_cast<off_t>(nowhere), 1) == 0;
+  }
+  return has_holes_.value_or(false);
+}
+
+// Makes a hole of the oldest frames that may change. The bytes given back; 0 when there are none.
+uint64_t RankLog::DropOldest(std::string_view reason) {
+  segments_.Forget(fixed_bytes());
+  if (!HasHoles()) return 0;
+  const std::optional<LogSegment> oldest = segments_.TakeOldest(/*last=*/rest_.empty());
+  if (!oldest) return 0;
+  const auto header =
+      EncodeFrameHeader({FrameKind::kHole, static_cast<uint32_t>(oldest->bytes - kFrameHeaderBytes),
+                         oldest->time_ns});
+  const auto counters = EncodeFrameGap({oldest->stdout_bytes + oldest->gap.stdout_bytes,
+                                        oldest->stderr_bytes + oldest->gap.stderr_bytes});
+  std::string beginning(header.data(), header.size());
+  beginning.append(counters.data(), counters.size());
+  // Nothing is written where nothing was, so this does not fail for want of room.
+  if (!WriteAll(fd_.get(), beginning, oldest->begin)) return 0;
+  dropped_bytes_ += uint64_t{oldest->stdout_bytes} + oldest->stderr_bytes;
+  if (drop_reason_.empty()) drop_reason_ = reason;
+  holes_.Add(*oldest);
+  if (oldest->bytes > beginning.size()) {
+    (void)::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                      static_cast<off_t>(oldest->begin + beginning.size()),
+                      static_cast<off_t>(oldest->bytes - beginning.size()));
+  }
+  return oldest->bytes;
+}
+
+// Makes holes until `bytes` more are within the quota; false when they are not.
+bool RankLog::FitQuota(uint64_t bytes) {
+  if (quota_bytes_ == 0 || HeldBytes() + bytes <= quota_bytes_) return true;
+  // What never fits is not worth anything else.
+  if (fixed_bytes() - committed_bytes_ + bytes > quota_bytes_) return false;
+  const std::string reason = QuotaReason(quota_bytes_);
+  while (HeldBytes() + bytes > quota_bytes_) {
+    if (DropOldest(reason) == 0) return false;
+  }
+  return true;
+}
+
+// Reserve, with holes made where the disk is full.
+bool RankLog::MakeRoom(uint64_t bytes) {
+  if (Reserve(bytes)) return true;
+  const int error = errno;
+  uint64_t given_back = 0;
+  while (IsFull(errno) && given_back < bytes + kSpareBytes) {
+    const uint64_t more = DropOldest(ErrnoText(error));
+    if (more == 0) break;
+    given_back += more;
+    if (Reserve(bytes)) return true;
+  }
+  errno = error;
+  return false;
 }
 
 // False, with errno, when the file cannot be created.
@@ -54,12 +150,6 @@ void RankLog::Write(FrameKind stream, std::string_view bytes, int64_t time_ns, S
     return Drop(stream, bytes.size(), "");
   }
   const uint64_t header_bytes = kFrameHeaderBytes + (HasGap() ? kCountersFrameBytes : 0);
-  if (quota_bytes_ != 0 &&
-      size_bytes_ + header_bytes + bytes.size() > committed_bytes_ + quota_bytes_) {
-    return Drop(stream, bytes.size(),
-                "more than the quota of " + std::to_string(quota_bytes_) +
-                    " bytes wait for the coordinator");
-  }
   // Fill the file to the brim: where the whole does not fit, the beginning may.
   std::string_view kept = bytes;
   const uint64_t limit_room =
@@ -71,7 +161,10 @@ void RankLog::Write(FrameKind stream, std::string_view bytes, int64_t time_ns, S
       return Drop(stream, bytes.size(), ErrnoText(EFBIG));
     }
   }
-  if (!Reserve(header_bytes + kept.size() + kTailBytes)) {
+  if (!FitQuota(header_bytes + kept.size())) {
+    return Drop(stream, bytes.size(), QuotaReason(quota_bytes_));
+  }
+  if (!MakeRoom(header_bytes + kept.size() + kTailBytes)) {
     blocked_until_ = now + kRetryAfter;
     return Drop(stream, bytes.size(), ErrnoText(errno));
   }
@@ -81,6 +174,7 @@ void RankLog::Write(FrameKind stream, std::string_view bytes, int64_t time_ns, S
   auto header = EncodeFrameHeader({stream, static_cast<uint32_t>(kept.size()), time_ns});
   iovec parts[3];
   int count = 0;
+  const uint64_t begin = size_bytes_;
   if (!gap_frame.empty()) parts[count++] = {gap_frame.data(), gap_frame.size()};
   parts[count++] = {header.data(), header.size()};
   parts[count++] = {const_cast<char*>(kept.data()), kept.size()};
@@ -88,7 +182,13 @@ void RankLog::Write(FrameKind stream, std::string_view bytes, int64_t time_ns, S
     blocked_until_ = now + kRetryAfter;
     if (rest_.empty()) return Drop(stream, bytes.size(), ErrnoText(errno));
   }
-  gap_ = {};
+  if (!gap_frame.empty()) NoteGapFrame(begin, time_ns);
+  LogSegment frame{.begin = begin + gap_frame.size(),
+                   .bytes = static_cast<uint32_t>(kFrameHeaderBytes + kept.size()),
+                   .time_ns = time_ns};
+  (stream == FrameKind::kStderr ? frame.stderr_bytes : frame.stdout_bytes) =
+      static_cast<uint32_t>(kept.size());
+  segments_.Add(frame);
   if (kept.size() < bytes.size()) {
     Drop(stream, bytes.size() - kept.size(), ErrnoText(EFBIG));
     blocked_until_ = now + kRetryAfter;
@@ -174,17 +274,25 @@ bool RankLog::WriteRest() {
 bool RankLog::WriteGap(int64_t time_ns) {
   std::string frame = CountersFrame(FrameKind::kGap, time_ns, EncodeFrameGap(gap_));
   iovec part = {frame.data(), frame.size()};
+  const uint64_t begin = size_bytes_;
   const bool written = WriteFrames(&part, 1, 0);
-  if (written || !rest_.empty()) gap_ = {};
+  if (written || !rest_.empty()) NoteGapFrame(begin, time_ns);
   return written;
+}
+
+// The gap is told by a frame at `begin`.
+void RankLog::NoteGapFrame(uint64_t begin, int64_t time_ns) {
+  segments_.Add({.begin = begin,
+                 .bytes = static_cast<uint32_t>(kCountersFrameBytes),
+                 .gap = std::exchange(gap_, {}),
+                 .time_ns = time_ns});
 }
 
 void RankLog::Retry(int64_t time_ns, SteadyTime now) {
   if (now < blocked_until_ || !HasBacklog()) return;
   // A gap frame is due when output could follow it; before that it would only be followed by
   // another.
-  const bool over_quota =
-      quota_bytes_ != 0 && size_bytes_ + kCountersFrameBytes > committed_bytes_ + quota_bytes_;
+  const bool over_quota = quota_bytes_ != 0 && HeldBytes() + kCountersFrameBytes > quota_bytes_;
   const bool no_room =
       size_bytes_ + kCountersFrameBytes + kFrameHeaderBytes + kTailBytes > file_size_limit_;
   if (!WriteRest()) {
@@ -198,7 +306,13 @@ void RankLog::Retry(int64_t time_ns, SteadyTime now) {
 
 void RankLog::Commit(uint64_t size) {
   committed_bytes_ = std::max(committed_bytes_, std::min(size, size_bytes_));
-  const uint64_t whole = committed_bytes_ / kPunchAlignment * kPunchAlignment;
+  segments_.Forget(fixed_bytes());
+  holes_.Forget(committed_bytes_);
+  // Whoever looks where the file begins must find data there. The padding of holes is none, but the
+  // beginning of each is.
+  const uint64_t margin = holes_.any() ? LogSegments::kMostBytes + kPunchAlignment : 0;
+  const uint64_t whole =
+      (committed_bytes_ - std::min(committed_bytes_, margin)) / kPunchAlignment * kPunchAlignment;
   if (whole < punched_bytes_ + kPunchStepBytes) return;
   // Where the file system cannot do this, the file only takes more room.
   (void)::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,

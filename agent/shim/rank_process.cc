@@ -203,7 +203,7 @@ bool RankProcess::ReadOnce(UniqueFd& fd, FrameKind stream, size_t max_bytes, siz
   count = static_cast<size_t>(result);
   log_.Write(stream, {environment_.buffer.get(), count}, WallNs(),
              std::chrono::steady_clock::now());
-  environment_.growth->Note(number());
+  environment_.growth->Note(number(), log_.fixed_bytes());
   return true;
 }
 

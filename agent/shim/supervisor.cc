@@ -244,6 +244,7 @@ void Supervisor::HandleRequest(const internal::ShimRequest& request) {
       for (const auto& rank : ranks_) {
         if (rank->number() == request.committed().rank() && !rank->log_closed()) {
           rank->log().Commit(request.committed().size());
+          growth_.Note(rank->number(), rank->log().fixed_bytes());
         }
       }
       break;
@@ -353,7 +354,7 @@ void Supervisor::OnTime(SteadyTime now) {
     for (const auto& rank : ranks_) {
       if (rank->log_closed() || !rank->log().HasBacklog()) continue;
       rank->log().Retry(int64_t{wall.tv_sec} * 1'000'000'000 + wall.tv_nsec, now);
-      growth_.Note(rank->number());
+      growth_.Note(rank->number(), rank->log().fixed_bytes());
     }
   }
   const bool backlog =

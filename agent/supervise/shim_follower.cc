@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 // stopped by a debugger. Its end is noticed without looking.
 constexpr milliseconds kFirstProbe{5};
 constexpr milliseconds kMostProbe{500};
-// Committed sizes are told at most this often; they only free disk space.
+// Committed sizes are told at most this often; they free disk space, and let more be read.
 constexpr milliseconds kCommittedInterval{20};
 constexpr size_t kMostErrorTextBytes = 512;
 // From the end of the grace on: twice what a shim that works needs to kill everything.

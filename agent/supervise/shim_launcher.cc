@@ -249,7 +249,11 @@ void ShimLauncher::OnShimRecord(ShimFollower& shim, const internal::ShimRecord& 
 
 void ShimLauncher::OnLogsGrew(ShimFollower& shim, const internal::ShimLogsGrew& grew) {
   if (!logs_grew_) return;
-  for (const uint32_t rank : grew.ranks()) logs_grew_(shim.id(), rank);
+  for (int i = 0; i < grew.ranks_size(); ++i) {
+    // A shim that does not tell never changes anything.
+    const uint64_t fixed = i < grew.fixed_bytes_size() ? grew.fixed_bytes(i) : UINT64_MAX;
+    logs_grew_(shim.id(), grew.ranks(i), fixed);
+  }
 }
 
 void ShimLauncher::OnShimGone(ShimFollower& shim, const std::string& reason) {

@@ -53,11 +53,12 @@ class ShimLauncher final : public Launcher, private ShimFollower::Owner {
   ~ShimLauncher() override;
 
   void SetObserver(Observer* observer) override { observer_ = observer; }
-  // `grew` is told the log files that grow, each at most every 10 ms. What grew while no agent was
-  // attached is told to the next one.
-  void SetLogsGrew(std::function<void(const AttemptId&, uint32_t rank)> grew) {
-    logs_grew_ = std::move(grew);
-  }
+  // Told that a log file has grown, and that `fixed_bytes` from its beginning never change; the
+  // rest must not be read before more is told or the log is closed.
+  using LogsGrew = std::function<void(const AttemptId&, uint32_t rank, uint64_t fixed_bytes)>;
+  // `grew` is told the log files that grow, each at most every 10 ms. An agent that attaches is
+  // told of every file.
+  void SetLogsGrew(LogsGrew grew) { logs_grew_ = std::move(grew); }
   std::vector<AttemptId> ListAttempts() override;
   void Launch(const AttemptId& id, internal::ShimBootstrap bootstrap) override;
   void Adopt(const AttemptId& id, uint64_t next_index) override;
@@ -115,7 +116,7 @@ class ShimLauncher final : public Launcher, private ShimFollower::Owner {
   bool ending_ = false;
   // Under way.
   size_t sweeps_ = 0;
-  std::function<void(const AttemptId&, uint32_t)> logs_grew_;
+  LogsGrew logs_grew_;
   std::function<void()> all_stopped_;
   Executor::TimerId stale_timer_ = 0;
   // Posted tasks look here whether the launcher still lives.

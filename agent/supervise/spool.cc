@@ -15,10 +15,12 @@ namespace muster {
 absl::StatusOr<SpoolReader::Extent> FileSpool::Stat(const LogFileId& file) {
   const absl::StatusOr<int> fd = OpenFile(file);
   if (!fd.ok()) return fd.status();
-  if (*fd < 0) return Extent{};
+  Extent extent;
+  const auto fixed = fixed_.find(file);
+  extent.fixed = fixed == fixed_.end() ? 0 : fixed->second;
+  if (*fd < 0) return extent;
   struct stat info = {};
   if (::fstat(*fd, &info) != 0) return ErrnoStatus(errno, RankLogName(file.rank));
-  Extent extent;
   extent.end = static_cast<uint64_t>(info.st_size);
   if (extent.end == 0) return extent;
   const off_t data = ::lseek(*fd, 0, SEEK_DATA);
@@ -47,7 +49,10 @@ absl::StatusOr<std::string> FileSpool::Read(const LogFileId& file, uint64_t offs
   return bytes;
 }
 
-void FileSpool::Forget(const AttemptId& attempt) { attempts_.erase(attempt); }
+void FileSpool::Forget(const AttemptId& attempt) {
+  attempts_.erase(attempt);
+  std::erase_if(fixed_, [&](const auto& entry) { return entry.first.attempt == attempt; });
+}
 
 FileSpool::Attempt* FileSpool::Open(const AttemptId& id) {
   const auto it = attempts_.find(id);

@@ -1,5 +1,6 @@
 // Reads the frame files of the ranks of this node, which the shims write, for the log shipper.
 // Lives on the loop thread; blocks only in reads of files that were just written. It never writes.
+// Of a file whose shim has not told how much of it is fixed, nothing is.
 #pragma once
 
 #include <map>
@@ -21,6 +22,9 @@ class FileSpool final : public SpoolReader {
                                    uint64_t max_bytes) override;
   void Forget(const AttemptId& attempt) override;
 
+  // The shim says that so many bytes from the beginning of the file never change.
+  void SetFixed(const LogFileId& file, uint64_t bytes) { fixed_[file] = bytes; }
+
  private:
   struct Attempt {
     UniqueFd directory;
@@ -34,6 +38,7 @@ class FileSpool final : public SpoolReader {
 
   const std::string root_;
   std::map<AttemptId, Attempt> attempts_;
+  std::map<LogFileId, uint64_t> fixed_;
 };
 
 }  // namespace muster

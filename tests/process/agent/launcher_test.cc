@@ -133,20 +133,22 @@ TEST_F(LauncherTest, KeepsAttemptsApart) {
 
 TEST_F(LauncherTest, TellsWhichLogsGrow) {
   std::map<uint32_t, int> told;
-  const auto count = [&](const AttemptId& id, uint32_t rank) {
+  const auto count = [&](const AttemptId& id, uint32_t rank, uint64_t fixed_bytes) {
     EXPECT_EQ(id, kFirst);
+    EXPECT_EQ(fixed_bytes, uint64_t{64} << 20);
     ++told[rank];
   };
   launcher_->SetLogsGrew(count);
   const std::string wait = fmt::format("until test -e {}/go; do sleep 0.01; done;", temp_.path());
   Start(kFirst, {"exec sleep 600", "echo a;" + wait + "echo b; exec sleep 600"});
   ASSERT_TRUE(Wait([&] { return told[1] > 0; }));
-  // The next agent is told what grows, too.
+  // The next agent is told of every file, and what grows.
   Restart();
   told.clear();
   launcher_->SetLogsGrew(count);
   launcher_->Adopt(kFirst, 1);
-  ASSERT_TRUE(Wait([&] { return Saw(kFirst, Record::kRankStarted, 2); }));
+  ASSERT_TRUE(Wait([&] { return Saw(kFirst, Record::kRankStarted, 2) && told[1] > 0; }));
+  told.clear();
   UniqueFd(::open((temp_.path() + "/go").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).Reset();
   ASSERT_TRUE(Wait([&] { return told[1] > 0; }));
   EXPECT_EQ(told[0], 0);
@@ -154,7 +156,7 @@ TEST_F(LauncherTest, TellsWhichLogsGrow) {
 
 TEST_F(LauncherTest, TellsOfAFloodNowAndThenOnly) {
   int told = 0;
-  launcher_->SetLogsGrew([&](const AttemptId&, uint32_t) { ++told; });
+  launcher_->SetLogsGrew([&](const AttemptId&, uint32_t, uint64_t) { ++told; });
   const auto begin = loop_.clock().Now();
   Start(kFirst, {"i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done"});
   ASSERT_TRUE(Wait([&] { return Saw(kFirst, Record::kLogClosed); }));

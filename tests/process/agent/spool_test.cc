@@ -60,6 +60,19 @@ TEST_F(SpoolTest, SeesWhatWasGivenUp) {
   EXPECT_EQ(spool_.Stat({kAttempt, 0})->end, 1u << 20);
 }
 
+TEST_F(SpoolTest, NothingIsFixedBeforeTheShimSaysSo) {
+  EXPECT_EQ(spool_.Stat({kAttempt, 0})->fixed, 0u);
+  MakeAttempt();
+  const UniqueFd file = Open(0);
+  ASSERT_EQ(::write(file.get(), "abc", 3), 3);
+  EXPECT_EQ(spool_.Stat({kAttempt, 0})->fixed, 0u);
+  spool_.SetFixed({kAttempt, 0}, 1000);
+  EXPECT_EQ(spool_.Stat({kAttempt, 0})->fixed, 1000u);
+  EXPECT_EQ(spool_.Stat({kAttempt, 1})->fixed, 0u);
+  spool_.Forget(kAttempt);
+  EXPECT_EQ(spool_.Stat({kAttempt, 0})->fixed, 0u);
+}
+
 TEST_F(SpoolTest, FollowsNoSymbolicLink) {
   MakeAttempt();
   ASSERT_EQ(::symlink("/etc/passwd", Path(RankLogName(0)).c_str()), 0);

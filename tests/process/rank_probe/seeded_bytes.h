@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace muster::testing {
@@ -30,6 +31,13 @@ class SeededBytes {
  private:
   uint64_t state_;
 };
+
+// The first `count` bytes of a seeded stream.
+inline std::string SeededString(uint64_t seed, size_t count) {
+  std::string bytes(count, '\0');
+  SeededBytes(seed).Fill(bytes.data(), count);
+  return bytes;
+}
 
 // FNV-1a, 64 bits; goes on from `seed`.
 inline uint64_t Hash(std::string_view bytes, uint64_t seed = 14695981039346656037ull) {

@@ -158,23 +158,39 @@ TEST_F(ShimLog, AFullDiskLosesOutputButNoExitCode) {
   EXPECT_EQ(::umount2(disk.c_str(), MNT_DETACH), 0);
 }
 
-TEST_F(ShimLog, TheQuotaDropsWhatIsNotCommittedAndHolesGiveBlocksBack) {
-  shim_.bootstrap.set_log_quota_bytes(12 << 20);
-  shim_.AddProbe({"--bytes", "1", "30000000", "1", "--touch", File("first"), "--wait-file",
-                  File("go"), "--bytes", "1", "5000000", "2"});
+TEST_F(ShimLog, TheQuotaKeepsTheFirstAndTheNewestOutputAndHolesGiveBlocksBack) {
+  constexpr uint64_t kQuota = 12 << 20;
+  constexpr size_t kFirstBytes = 30'000'000;
+  shim_.bootstrap.set_log_quota_bytes(kQuota);
+  shim_.AddProbe({"--bytes", "1", std::to_string(kFirstBytes), "1", "--touch", File("first"),
+                  "--wait-file", File("go"), "--bytes", "1", "5000000", "2"});
   ASSERT_TRUE(shim_.StartAndPrepare());
   shim_.Run();
   ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(File("first")); }, 30));
   ASSERT_NE(shim_.WaitStarted(0), nullptr);
   const auto size = [&] { return std::filesystem::file_size(shim_.LogPath(0)); };
-  ASSERT_TRUE(Eventually([&] { return size() > (11u << 20); }));
-  EXPECT_LE(size(), 12u << 20);
+  // All of it went through the file, and part of it is a hole.
+  const auto told = [&] {
+    const DecodedLog log = shim_.Log(0);
+    return log.both.size() + log.gaps.stdout_bytes;
+  };
+  ASSERT_TRUE(Eventually([&] { return told() == kFirstBytes; }));
+  const DecodedLog log = shim_.Log(0);
+  const std::string all = SeededString(1, kFirstBytes);
+  EXPECT_GE(log.before_last_hole, 6u << 20);
+  EXPECT_GT(log.both.size(), 11u << 20);
+  EXPECT_GT(log.hole_count, 10);
+  EXPECT_EQ(log.gap_count, 0);
+  EXPECT_EQ(log.both, all.substr(0, log.before_last_hole) +
+                          all.substr(log.before_last_hole + log.gaps.stdout_bytes));
   const auto blocks = [&] {
     struct stat status = {};
     ::stat(shim_.LogPath(0).c_str(), &status);
     return static_cast<uint64_t>(status.st_blocks) * 512;
   };
   const uint64_t before = blocks();
+  // Blocks are reserved ahead, and every hole keeps one.
+  EXPECT_LT(before, kQuota + (9u << 20));
   shim_.Commit(0, size());
   EXPECT_TRUE(Eventually([&] { return blocks() < before / 2; })) << blocks() << " of " << before;
   std::ofstream(File("go")).put('x');
@@ -182,8 +198,8 @@ TEST_F(ShimLog, TheQuotaDropsWhatIsNotCommittedAndHolesGiveBlocksBack) {
   const auto* closed = shim_.WaitLogClosed(0, 0);
   ASSERT_NE(closed, nullptr);
   EXPECT_EQ(closed->written_bytes(), 35'000'000u);
-  EXPECT_GT(closed->dropped_bytes(), 15'000'000u);
-  EXPECT_LT(closed->dropped_bytes(), 20'000'000u) << "after the commit there is room again";
+  EXPECT_EQ(closed->dropped_bytes(), log.gaps.stdout_bytes)
+      << "after the commit there is room again";
 }
 
 }  // namespace

@@ -195,6 +195,10 @@ TEST(ComposeBootstrap, CarriesEverythingElse) {
   EXPECT_EQ(bootstrap.ranks(0).slot(), 3u);
 }
 
+TEST(ComposeBootstrap, LogsHaveAQuotaOfOneGiBUnlessTheJobSaysMore) {
+  EXPECT_EQ(ComposeBootstrap(OneRank(), Context())->log_quota_bytes(), uint64_t{1} << 30);
+}
+
 TEST(ComposeBootstrap, ReservesNoPortWithoutARendezvousAndNeverExpiresWithoutALease) {
   const internal::ShimBootstrap bootstrap = ComposeBootstrap(OneRank(), Context()).value();
   EXPECT_FALSE(bootstrap.reserve_port());

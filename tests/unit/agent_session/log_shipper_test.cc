@@ -26,7 +26,8 @@ LogFileId File(uint32_t rank) { return {kAttempt, rank}; }
 struct MemorySpool final : SpoolReader {
   absl::StatusOr<Extent> Stat(const LogFileId& file) override {
     if (broken) return absl::DataLossError("the disk is gone");
-    return Extent{begin[file], files[file].size()};
+    const auto it = fixed.find(file);
+    return Extent{begin[file], files[file].size(), it == fixed.end() ? UINT64_MAX : it->second};
   }
   absl::StatusOr<std::string> Read(const LogFileId& file, uint64_t offset,
                                    uint64_t max_bytes) override {
@@ -37,6 +38,7 @@ struct MemorySpool final : SpoolReader {
 
   std::map<LogFileId, std::string> files;
   std::map<LogFileId, uint64_t> begin;
+  std::map<LogFileId, uint64_t> fixed;
   std::vector<AttemptId> forgotten;
   bool broken = false;
 };
@@ -163,6 +165,28 @@ TEST_F(LogShipperTest, CollectsALittleOutputWhileSomethingIsUnderWay) {
   EXPECT_THAT(TakeChunks(), ElementsAre("0@7+1")) << "nor once everything arrived";
   Write(0, std::string(LogShipper::kFlushBytes, 'x'));
   EXPECT_THAT(TakeChunks(), ElementsAre("0@8+65536")) << "nor when there is much";
+}
+
+TEST_F(LogShipperTest, ReadsNothingThatMayChange) {
+  spool_.fixed[File(0)] = 0;
+  spool_.files[File(0)] = "0123456789";
+  shipper_.AddFiles(kAttempt, {0});
+  Connect();
+  // An agent before this one has sent that much.
+  Committed(0, 2);
+  EXPECT_THAT(TakeChunks(), IsEmpty());
+  spool_.fixed[File(0)] = 6;
+  shipper_.OnSpoolGrew(File(0));
+  queue_.RunReady();
+  EXPECT_THAT(TakeChunks(), ElementsAre("0@2+4"));
+  Write(0, "abc");
+  Committed(0, 6);
+  EXPECT_THAT(TakeChunks(), IsEmpty());
+  EXPECT_EQ(shipper_.pending_bytes(), 7u);
+  // A closed file never changes.
+  shipper_.OnClosed(File(0), 13);
+  queue_.RunReady();
+  EXPECT_THAT(TakeChunks(), ElementsAre("0@6+7"));
 }
 
 TEST_F(LogShipperTest, SharesTheWindowBetweenFiles) {
