@@ -82,6 +82,21 @@ TEST_F(LogStoreTest, StoresAtTheOffset) {
   EXPECT_EQ(*store_->Read(Id("job-1", 1, 8), 0, 3), "");
 }
 
+TEST_F(LogStoreTest, ZerosTakeNoRoom) {
+  Open(true);
+  const std::string zeros(200'000, '\0');
+  EXPECT_EQ(*Append(id_, 0, "begin"), 5u);
+  EXPECT_EQ(*Append(id_, 5, zeros), 200'005u);
+  EXPECT_EQ(*Append(id_, 100'000, zeros), 300'000u) << "what is stored is skipped";
+  EXPECT_EQ(*Append(id_, 300'000, "end"), 300'003u);
+  EXPECT_TRUE(ReadAll(id_) == "begin" + std::string(299'995, '\0') + "end");
+  struct stat info;
+  ASSERT_EQ(::stat(store_->PathOf(id_).c_str(), &info), 0);
+  EXPECT_LT(info.st_blocks * 512, 100'000);
+  Open(true);
+  EXPECT_EQ(store_->CommittedSize(id_), 300'003u);
+}
+
 TEST_F(LogStoreTest, KeepsFilesPrivate) {
   ASSERT_TRUE(Append(id_, 0, "x").ok());
   EXPECT_EQ(store_->PathOf(id_), folder_.path() + "/logs/job-1/1/rank-00007.log");
