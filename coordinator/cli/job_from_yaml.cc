@@ -66,6 +66,7 @@ void SetPolicies(const JobFile& file, v1::JobSpec& spec) {
   for (const v1::LogPolicy& policy : file.log_policies) *spec.add_log_policies() = policy;
   for (const std::string& check : file.skip_checks) spec.add_skip_checks(check);
   for (const std::string& check : file.require_checks) spec.add_require_checks(check);
+  if (file.log_quota) spec.set_log_quota_bytes(*file.log_quota);
   if (file.container) *spec.mutable_container() = *file.container;
 }
 

@@ -88,7 +88,8 @@ Json RankOf(const v1::Job& job, const v1::JobRank& rank) {
   json["lost_reason"] = rank.lost_reason().empty() ? Json(nullptr) : Json(rank.lost_reason());
   json["log"] = {{"complete", rank.log_closed()},
                  {"written_bytes", rank.written_bytes()},
-                 {"dropped_bytes", rank.dropped_bytes()}};
+                 {"dropped_bytes", rank.dropped_bytes()},
+                 {"stored_bytes", rank.stored_log_bytes()}};
   return json;
 }
 

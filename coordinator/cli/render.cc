@@ -75,10 +75,16 @@ std::string NodesOf(const v1::Job& job) {
   return RenderTable(rows);
 }
 
+bool HasOutput(const v1::JobRank& rank) {
+  return rank.written_bytes() > 0 || rank.stored_log_bytes() > 0;
+}
+
 std::string RanksTable(const v1::Job& job, size_t max_ranks) {
   const bool all = static_cast<size_t>(job.ranks_size()) <= max_ranks;
   std::map<std::string, size_t> counts;
+  const bool output = std::any_of(job.ranks().begin(), job.ranks().end(), HasOutput);
   std::vector<std::vector<std::string>> rows = {{"RANK", "NODE", "PID", "STATE", "STATUS"}};
+  if (output) rows[0].insert(rows[0].end(), {"WRITTEN", "DROPPED", "STORED"});
   for (const v1::JobRank& rank : job.ranks()) {
     const std::string status = StatusCell(rank);
     ++counts[status == "-" ? RankWord(rank.state())
@@ -90,6 +96,11 @@ std::string RanksTable(const v1::Job& job, size_t max_ranks) {
     rows.push_back({std::to_string(rank.rank()), HostOf(job, rank.rank()),
                     rank.pid() > 0 ? std::to_string(rank.pid()) : "-", RankWord(rank.state()),
                     status});
+    if (!output) continue;
+    rows.back().insert(rows.back().end(),
+                       {rank.log_closed() ? FormatBytes(rank.written_bytes()) : "-",
+                        rank.log_closed() ? FormatBytes(rank.dropped_bytes()) : "-",
+                        FormatBytes(rank.stored_log_bytes())});
   }
   std::string text;
   if (!all) {

@@ -19,6 +19,19 @@ absl::Status CheckSize(const v1::JobSpec& spec) {
       bytes, kMaxJobSpecBytes));
 }
 
+// Answers with the job and the sizes of its stored logs, which may have to be looked up on disk.
+template <typename Done>
+void AddLogSizes(LogStore& logs, v1::Job job, Done done) {
+  if (job.ranks().empty()) return done(std::move(job));
+  logs.PostRead([&logs, job = std::move(job), done = std::move(done)]() mutable {
+    const AttemptId attempt{JobId(job.job_id()), job.attempt()};
+    for (v1::JobRank& rank : *job.mutable_ranks()) {
+      rank.set_stored_log_bytes(logs.CommittedSize({attempt, Rank{rank.rank()}}));
+    }
+    done(std::move(job));
+  });
+}
+
 }  // namespace
 
 grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(grpc::CallbackServerContext* call,
@@ -55,7 +68,12 @@ grpc::ServerUnaryReactor* JobServiceImpl::GetJob(grpc::CallbackServerContext* ca
                                                  v1::Job* response) {
   return ServeUnary(services_, call, "/muster.v1.JobService/GetJob", request, response,
                     [this](v1::GetJobRequest asked, const Peer&, auto done) {
-                      services_.core.GetJob(std::move(asked), std::move(done));
+                      services_.core.GetJob(
+                          std::move(asked),
+                          [this, done = std::move(done)](absl::StatusOr<v1::Job> job) mutable {
+                            if (!job.ok()) return done(std::move(job));
+                            AddLogSizes(services_.logs, *std::move(job), std::move(done));
+                          });
                     });
 }
 

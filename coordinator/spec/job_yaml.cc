@@ -155,6 +155,10 @@ std::vector<YamlReader::Key> JobReader::PolicyKeys() {
       {"container",
        [this](const YamlNode& node) { job_.container = ReadContainer(node, reader_); }},
       TextKey("log_dir", job_.log_dir),
+      {"log_quota",
+       [this](const YamlNode& node) {
+         job_.log_quota = reader_.Bytes(node, "log_quota", kLeastLogQuota);
+       }},
   };
 }
 

@@ -89,6 +89,8 @@ struct JobFile {
   std::vector<std::string> require_checks;
   std::optional<v1::ContainerSpec> container;
   std::optional<std::string> log_dir;
+  // Bytes, at least kLeastLogQuota.
+  std::optional<uint64_t> log_quota;
 
   // Line of every top-level key that was written.
   std::map<std::string, int, std::less<>> lines;
@@ -98,6 +100,9 @@ struct JobFile {
   // include, exclude, num_nodes and slots_per_node with their places, for SelectHosts.
   Selection HostSelection() const;
 };
+
+// Less could not hold what one read of a rank's pipe may return, twice.
+inline constexpr uint64_t kLeastLogQuota = uint64_t{1} << 20;
 
 // Reads a job file. `file` is its path as the user wrote it. Unknown keys, keys given twice, tabs
 // as indentation, wrong types and values, launcher-owned variables in env, and missing or

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "common/base/annotate.h"
+#include "coordinator/spec/byte_size.h"
 #include "coordinator/spec/duration.h"
 #include "coordinator/spec/text.h"
 
@@ -78,6 +79,25 @@ std::optional<Duration> YamlReader::Length(const YamlNode& node, std::string_vie
     return std::nullopt;
   }
   return *length;
+}
+
+std::optional<uint64_t> YamlReader::Bytes(const YamlNode& node, std::string_view path,
+                                          uint64_t min) {
+  if (node.kind != YamlNode::Kind::kScalar) {
+    WrongType(node, path, "a number of bytes such as 512MiB");
+    return std::nullopt;
+  }
+  const absl::StatusOr<uint64_t> bytes = ParseByteSize(node.text);
+  if (!bytes.ok()) {
+    Error(node, fmt::format("{}: {}", path, MessageOf(bytes.status())));
+    return std::nullopt;
+  }
+  if (*bytes < min) {
+    Error(node,
+          fmt::format("{} must be at least {} bytes, found {}", path, min, Quoted(node.text)));
+    return std::nullopt;
+  }
+  return *bytes;
 }
 
 std::optional<std::string> YamlReader::OneOf(const YamlNode& node, std::string_view path,

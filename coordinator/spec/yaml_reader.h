@@ -48,6 +48,8 @@ class YamlReader {
                                  int64_t max);
   // A length of time; with `positive` more than nothing.
   std::optional<Duration> Length(const YamlNode& node, std::string_view path, bool positive);
+  // A number of bytes, at least `min`.
+  std::optional<uint64_t> Bytes(const YamlNode& node, std::string_view path, uint64_t min);
   // One of several words.
   std::optional<std::string> OneOf(const YamlNode& node, std::string_view path,
                                    const std::vector<std::string_view>& words);

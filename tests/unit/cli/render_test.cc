@@ -24,6 +24,19 @@ TEST(RenderJob, ShowsRanksAndNodes) {
   EXPECT_THAT(text, HasSubstr("3     node-2  103  running  -"));
 }
 
+TEST(RenderJob, ShowsWhatBecameOfTheOutput) {
+  v1::Job job = testing::RunningJob();
+  EXPECT_THAT(RenderJob(job, 1010, 64), Not(HasSubstr("WRITTEN")));
+  v1::JobRank& rank = *job.mutable_ranks(0);
+  rank.set_stored_log_bytes(5000);
+  EXPECT_THAT(RenderJob(job, 1010, 64),
+              ::testing::ContainsRegex("STATUS +WRITTEN +DROPPED +STORED\n.* - +- +5.0 kB\n"));
+  rank.set_log_closed(true);
+  rank.set_written_bytes(7000);
+  rank.set_dropped_bytes(20);
+  EXPECT_THAT(RenderJob(job, 1010, 64), ::testing::ContainsRegex(" 7.0 kB +20 bytes +5.0 kB\n"));
+}
+
 TEST(RenderJob, TellsManyRanksInNumbers) {
   const v1::Job job = testing::FailedJob(testing::Code(5), 5);
   const std::string text = RenderJob(job, 1010, 1);

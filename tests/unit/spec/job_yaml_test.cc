@@ -72,6 +72,7 @@ log_policies: [{match: "CUDA error|synStatus", action: exclude-node}]
 checks: {skip: [a], require: [b]}
 container: {image: "img:1", runtime: habana, options: [--ipc=host]}
 log_dir: logs
+log_quota: 512MiB
 )";
 
 TEST(ParseJobYaml, ReadsEveryKey) {
@@ -111,6 +112,7 @@ TEST(ParseJobYaml, ReadsEveryKey) {
   EXPECT_EQ(job.grace, seconds(30));
   EXPECT_EQ(job.start_timeout, minutes(5));
   EXPECT_EQ(job.time_limit, hours(24));
+  EXPECT_EQ(job.log_quota, 512u << 20);
   ASSERT_TRUE(job.on_coordinator_loss.has_value());
   EXPECT_EQ(job.on_coordinator_loss->stop_after, minutes(1));
   EXPECT_EQ(job.restart->ShortDebugString(),
@@ -383,6 +385,9 @@ TEST(ParseJobYaml, ChecksWordsNumbersAndLengths) {
       {"slots_per_node: 1.5", "slots_per_node must be a whole number"},
       {"grace: -1s", "grace:"},
       {"grace: [1]", "grace must be a length of time"},
+      {"log_quota: 5MB", "log_quota: '5MB' is not a number of bytes: unknown unit 'MB'"},
+      {"log_quota: [1]", "log_quota must be a number of bytes such as 512MiB, found a list"},
+      {"log_quota: 1023KiB", "log_quota must be at least 1048576 bytes, found '1023KiB'"},
       {"start_timeout: 0s", "start_timeout must be longer than nothing"},
       {"on_coordinator_loss: stop", "keep or 'stop-after 60s'"},
       {"on_coordinator_loss: stop-after", "keep or 'stop-after 60s'"},
