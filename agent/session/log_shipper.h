@@ -7,9 +7,10 @@
 // Life of a connection:
 //   OnConnected  -> LogHello with every file
 //   response     -> committed size of a file: shipping of that file begins there
-//   chunks       -> round robin over files, at most kMaxChunkBytes each and kWindowBytes not
-//   committed AddFile      -> LogFile open; answered with its committed size OnDisconnected ->
-//   everything sent and not committed is forgotten, and sent again from there
+//   chunks       -> round robin over files, at most kMaxChunkBytes each and kWindowBytes in flight;
+//                   only what is fixed (SpoolReader::Extent), everything once a file is closed
+//   AddFiles     -> LogFile open; answered with its committed size
+//   OnDisconnected -> what was sent and not committed is forgotten, and sent again from there
 // A committed size that goes back, lies beyond the file, or before what the node still has, means a
 // bug or two writers. It closes the connection with FAILED_PRECONDITION, the file is reported and
 // left out from then on; the others go on with the next connection.

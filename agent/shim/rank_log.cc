@@ -29,6 +29,16 @@ constexpr uint64_t kSpareBytes = uint64_t{1} << 20;
 
 bool IsFull(int error) { return error == ENOSPC || error == EDQUOT; }
 
+// Gives blocks back; false where the file system cannot.
+bool Punch(int fd, uint64_t offset, uint64_t bytes) {
+  int result = 0;
+  do {
+    result = ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                         static_cast<off_t>(bytes));
+  } while (result != 0 && errno == EINTR);
+  return result == 0;
+}
+
 bool WriteAll(int fd, std::string_view bytes, uint64_t offset) {
   while (!bytes.empty()) {
     const ssize_t done = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
@@ -76,8 +86,7 @@ bool RankLog::HasHoles() {
   if (!has_holes_ && fd_) {
     // Far behind the end, where nothing is lost.
     const uint64_t nowhere = std::max(size_bytes_, reserved_bytes_) + kMostReserveBytes;
-    has_holes_ = ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                             static_cast<off_t>(nowhere), 1) == 0;
+    has_holes_ = Punch(fd_.get(), nowhere, 1);
   }
   return has_holes_.value_or(false);
 }
@@ -101,9 +110,7 @@ uint64_t RankLog::DropOldest(std::string_view reason) {
   if (drop_reason_.empty()) drop_reason_ = reason;
   holes_.Add(*oldest);
   if (oldest->bytes > beginning.size()) {
-    (void)::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                      static_cast<off_t>(oldest->begin + beginning.size()),
-                      static_cast<off_t>(oldest->bytes - beginning.size()));
+    (void)Punch(fd_.get(), oldest->begin + beginning.size(), oldest->bytes - beginning.size());
   }
   return oldest->bytes;
 }
@@ -315,8 +322,7 @@ void RankLog::Commit(uint64_t size) {
       (committed_bytes_ - std::min(committed_bytes_, margin)) / kPunchAlignment * kPunchAlignment;
   if (whole < punched_bytes_ + kPunchStepBytes) return;
   // Where the file system cannot do this, the file only takes more room.
-  (void)::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                    static_cast<off_t>(punched_bytes_), static_cast<off_t>(whole - punched_bytes_));
+  (void)Punch(fd_.get(), punched_bytes_, whole - punched_bytes_);
   punched_bytes_ = whole;
 }
 
