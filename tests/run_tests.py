@@ -119,7 +119,7 @@ def fuzzers(suite: Suite) -> Outcome:
 
 
 LINT = [Suite(f"lint-{name}", program("/usr/bin/python3", f"tests/lint/{name}.py"))
-        for name in ("formatting", "layering", "proto_comments", "file_length", "one_definition", "own_words")]
+        for name in ("formatting", "layering", "proto_comments", "file_length", "one_definition", "own_words", "fault_table")]
 PROGRAMS = ["coordinator", "agent", "muster-shim", "example_client", "python_stubs"]
 GTESTS = ["unit", "sim", "contract", "process", "integration", "campaign"]
 
