@@ -51,8 +51,8 @@ bool HasEnoughFiles(Reporter& reporter) {
   return false;
 }
 
-// What std::thread throws where no thread can be had. The destructors of the command have run,
-// which ended its agents.
+// What std::thread throws where no thread can be had. Agents of the command are ended by now, or
+// end by themselves once this process is gone.
 [[noreturn]] void EndWithoutThreads(const std::system_error& error, Reporter& reporter) {
   reporter.Say(
       fmt::format("cannot start a thread: {} (the limits of processes and memory, ulimit -u and "
