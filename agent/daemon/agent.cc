@@ -64,7 +64,8 @@ absl::Status Agent::Start() {
                                    .shim_binary = config_.shim_binary,
                                    .environ = config_.environ,
                                    .lease_directory = config_.lease_directory,
-                                   .cgroup_parent = cgroup});
+                                   .cgroup_parent = cgroup,
+                                   .power_loss_ends_all = config_.ephemeral});
   if (!launcher.ok()) return launcher.status();
   launcher_ = *std::move(launcher);
 

@@ -73,7 +73,7 @@ SessionClient::~SessionClient() {
 }
 
 absl::Status SessionClient::Start() {
-  const absl::Status status = MakeChannel(target_).status();
+  absl::Status status = CheckTarget(target_);
   if (status.ok()) Dial();
   return status;
 }

@@ -40,7 +40,7 @@ void RecordJournal::Add(internal::ShimRecord record, bool durable) {
   ::clock_gettime(CLOCK_REALTIME, &now);
   record.set_index(next_index());
   record.set_time_ns(int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec);
-  if (durable) unsynced_.push_back(record.index());
+  if (durable && !never_sync_) unsynced_.push_back(record.index());
   std::string bytes = record.SerializeAsString();
   AppendRecord(unwritten_, bytes);
   records_.push_back(std::move(bytes));

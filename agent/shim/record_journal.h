@@ -25,6 +25,8 @@ class RecordJournal {
   // why not. A file that holds records is refused: the attempt was begun before, and must not be
   // begun twice.
   std::string Open(const std::string& path, size_t ranks, Poller& poller);
+  // From here on no record need survive a power loss.
+  void NeverSync() { never_sync_ = true; }
 
   // Numbers and stamps a record, and adds it. `durable`: it must survive a power loss before it is
   // told.
@@ -66,6 +68,7 @@ class RecordJournal {
   // Encoded records that are not in the file yet.
   std::string unwritten_;
   bool complained_ = false;
+  bool never_sync_ = false;
 };
 
 }  // namespace muster::shim

@@ -104,6 +104,7 @@ int Supervisor::Begin() {
     Complain(problem);
     return kExitNotMine;
   }
+  if (bootstrap_.power_loss_ends_all()) journal_.NeverSync();
   problem = link_.Listen(directory);
   if (!problem.empty()) {
     Complain(problem);

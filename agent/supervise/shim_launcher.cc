@@ -152,6 +152,7 @@ absl::Status ShimLauncher::FillBootstrap(const AttemptId& id, const AttemptDirec
   // Empty: the shim knows the default and its fallback.
   bootstrap->set_lease_directory(options_.lease_directory);
   bootstrap->set_attempt_directory(directory.path());
+  bootstrap->set_power_loss_ends_all(options_.power_loss_ends_all);
   bootstrap->clear_cgroup_directory();
   if (options_.cgroup_parent.empty()) return absl::OkStatus();
   absl::StatusOr<HeldCgroup> cgroup =

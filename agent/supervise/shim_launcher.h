@@ -35,6 +35,8 @@ struct ShimLauncherOptions {
   std::string lease_directory;
   // The agent's own control group, below which attempts get groups; empty: none.
   std::string cgroup_parent;
+  // True when nobody asks for records after a power loss: shims need not wait for the disk.
+  bool power_loss_ends_all = false;
   // How long after the start groups are looked for that an agent and its shim left behind when they
   // were killed together.
   std::chrono::milliseconds stale_cgroups_delay{5000};

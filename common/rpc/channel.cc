@@ -31,12 +31,16 @@ grpc::ChannelArguments ChannelSettings(ChannelUse use) {
   return args;
 }
 
+absl::Status CheckTarget(const std::string& target) {
+  if (target.starts_with("unix:") && target.size() > 5) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "coordinator address '{}' is not understood: expected unix:/path/of/socket", target));
+}
+
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& target,
                                                            ChannelUse use) {
-  if (target.rfind("unix:", 0) != 0 || target.size() == 5) {
-    return absl::InvalidArgumentError(fmt::format(
-        "coordinator address '{}' is not understood: expected unix:/path/of/socket", target));
-  }
+  absl::Status status = CheckTarget(target);
+  if (!status.ok()) return status;
   return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(),
                                    ChannelSettings(use));
 }

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <functional>
 #include <system_error>
 
 #include "common/base/annotate.h"
@@ -187,23 +188,21 @@ absl::Status LinkLocalJob(const std::string& directory, const std::string& job_i
 }
 
 size_t PruneLocalRuns(const std::string& directory, size_t keep) {
-  std::vector<fs::path> runs;
+  std::vector<std::pair<fs::file_time_type, fs::path>> runs;
   std::vector<fs::path> links;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
     if (IsRun(entry.path())) {
-      runs.push_back(entry.path());
+      runs.emplace_back(LastUse(entry.path()), entry.path());
     } else if (entry.is_symlink(error)) {
       links.push_back(entry.path());
     }
   }
-  std::sort(runs.begin(), runs.end(), [](const fs::path& a, const fs::path& b) {
-    return std::pair(LastUse(a), a) > std::pair(LastUse(b), b);
-  });
+  std::sort(runs.begin(), runs.end(), std::greater<>());
   size_t deleted = 0;
   size_t with_output = 0;
   size_t without_output = 0;
-  for (const fs::path& run : runs) {
+  for (const auto& [last_use, run] : runs) {
     if (++(HasOutput(run) ? with_output : without_output) <= keep) continue;
     // Held while deleting, so that nobody opens what is about to go.
     absl::StatusOr<DirectoryLock> lock = DirectoryLock::Acquire(run.string());
