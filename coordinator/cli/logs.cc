@@ -17,6 +17,7 @@
 #include "coordinator/cli/names.h"
 #include "coordinator/cli/place.h"
 #include "coordinator/cli/since.h"
+#include "coordinator/cli/summary.h"
 #include "coordinator/cli/time_order.h"
 
 namespace muster {
@@ -168,6 +169,11 @@ int PrintAll(JobSource& source, LogFollower::Options logs, const v1::Job& job,
     return ReportError(ErrnoStatus(result.closed_error, "cannot write to stdout"), reporter);
   }
   if (!result.read_status.ok()) return ReportError(result.read_status, reporter);
+  // Among lines it is said where it is; bytes must stay as the ranks wrote them.
+  if (flags.raw && result.missing_bytes > 0) {
+    reporter.Say(fmt::format("warning: {} of output are not stored by the coordinator",
+                             FormatBytes(result.missing_bytes)));
+  }
   return 0;
 }
 
