@@ -65,7 +65,8 @@ absl::Status Agent::Start() {
                                    .environ = config_.environ,
                                    .lease_directory = config_.lease_directory,
                                    .cgroup_parent = cgroup,
-                                   .power_loss_ends_all = config_.ephemeral});
+                                   .power_loss_ends_all = config_.ephemeral,
+                                   .rank_oom_score_adj = config_.rank_oom_score_adj});
   if (!launcher.ok()) return launcher.status();
   launcher_ = *std::move(launcher);
 

@@ -33,6 +33,8 @@ struct AgentConfig {
   std::vector<std::string> environ;
   // Test hook: value of FAKE_UNKILLABLE_RANK.
   std::optional<uint32_t> fake_unkillable_rank;
+  // The oom_score_adj that ranks get; nothing: they inherit the agent's. Set by main.
+  std::optional<int> rank_oom_score_adj;
 };
 
 struct CommandLine {

@@ -10,15 +10,18 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "agent/daemon/agent.h"
 #include "agent/daemon/config.h"
 #include "common/base/annotate.h"
 #include "common/base/signal_names.h"
 #include "common/base/version.h"
+#include "common/io/oom_score.h"
 #include "common/io/service_notify.h"
 #include "common/io/state_lock.h"
 #include "common/io/unique_fd.h"
@@ -48,6 +51,16 @@ absl::Status RaiseOpenFileLimit() {
   return absl::FailedPreconditionError(
       fmt::format("the limit of open files is {}, but at least {} are needed (ulimit -n)",
                   limit.rlim_max, kFewestFiles));
+}
+
+// The agent is spared when memory runs out, but not exempt: what cannot be killed can spin in a
+// full control group for ever. Returns what it had before, for the ranks; nothing when it may not.
+std::optional<int> AskToBeSpared() {
+  constexpr int kAgentOomScore = -900;
+  const std::optional<int> before = muster::ReadOomScore();
+  if (!before.has_value() || *before <= kAgentOomScore) return std::nullopt;
+  if (!muster::WriteOomScore(kAgentOomScore)) return std::nullopt;
+  return before;
 }
 
 // Ends the process should the start take too long, from here to `EndStartLimit`.
@@ -104,13 +117,15 @@ int Fail(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? kBadUsage : kFailed;
 }
 
-int Serve(const muster::AgentConfig& config) {
+int Serve(muster::AgentConfig config) {
   // Before any thread exists, so that all inherit it.
   const sigset_t ending = EndingSignals();
   ::sigprocmask(SIG_BLOCK, &ending, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   absl::Status status = RaiseOpenFileLimit();
   if (!status.ok()) return Fail(status);
+
+  config.rank_oom_score_adj = AskToBeSpared();
 
   status = muster::MakeStateDirectory(config.state_directory);
   if (!status.ok()) return Fail(status);
@@ -154,10 +169,10 @@ int Serve(const muster::AgentConfig& config) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const muster::CommandLine line = muster::ParseCommandLine(argc, argv, environ);
+  muster::CommandLine line = muster::ParseCommandLine(argc, argv, environ);
   if (line.text) {
     std::fputs(line.text->c_str(), line.error ? stderr : stdout);
     return line.exit_code;
   }
-  return Serve(line.config);
+  return Serve(std::move(line.config));
 }

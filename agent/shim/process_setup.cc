@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "common/io/oom_score.h"
+
 namespace muster::shim {
 
 const int kIgnoredSignals[] = {SIGHUP,    SIGINT,  SIGQUIT, SIGPIPE, SIGALRM, SIGUSR1,
@@ -22,7 +24,6 @@ const int kIgnoredSignalCount = sizeof(kIgnoredSignals) / sizeof(kIgnoredSignals
 
 namespace {
 
-constexpr char kOomScoreFile[] = "/proc/self/oom_score_adj";
 // Last to die, but not exempt: a process that cannot be killed can spin in a full cgroup for ever.
 constexpr int kShimOomScore = -999;
 
@@ -48,25 +49,6 @@ void CloseOtherDescriptors() {
   for (const int fd : open_fds) {
     if (fd > STDERR_FILENO) ::close(fd);
   }
-}
-
-std::optional<int> ReadOomScore() {
-  const int fd = ::open(kOomScoreFile, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return std::nullopt;
-  char text[16] = {};
-  const ssize_t count = ::read(fd, text, sizeof(text) - 1);
-  ::close(fd);
-  if (count <= 0) return std::nullopt;
-  return std::atoi(text);
-}
-
-bool WriteOomScore(int score) {
-  const int fd = ::open(kOomScoreFile, O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const std::string text = std::to_string(score);
-  const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  ::close(fd);
-  return written;
 }
 
 void SetUpSignals() {

@@ -59,6 +59,9 @@ Supervisor::Supervisor(internal::ShimBootstrap bootstrap, const Inherited& inher
   environment_.journal = &journal_;
   environment_.growth = &growth_;
   environment_.inherited = inherited;
+  if (bootstrap_.has_rank_oom_score_adj()) {
+    environment_.inherited.rank_oom_score_adj = bootstrap_.rank_oom_score_adj();
+  }
   environment_.working_directory = bootstrap_.working_directory();
   environment_.pipe_bytes = PipeBytesFor(static_cast<size_t>(bootstrap_.ranks_size()));
   environment_.buffer.reset(new char[RankEnvironment::kBufferBytes]);

@@ -153,6 +153,10 @@ absl::Status ShimLauncher::FillBootstrap(const AttemptId& id, const AttemptDirec
   bootstrap->set_lease_directory(options_.lease_directory);
   bootstrap->set_attempt_directory(directory.path());
   bootstrap->set_power_loss_ends_all(options_.power_loss_ends_all);
+  if (options_.rank_oom_score_adj.has_value()) {
+    bootstrap->set_has_rank_oom_score_adj(true);
+    bootstrap->set_rank_oom_score_adj(*options_.rank_oom_score_adj);
+  }
   bootstrap->clear_cgroup_directory();
   if (options_.cgroup_parent.empty()) return absl::OkStatus();
   absl::StatusOr<HeldCgroup> cgroup =

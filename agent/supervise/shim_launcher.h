@@ -37,6 +37,8 @@ struct ShimLauncherOptions {
   std::string cgroup_parent;
   // True when nobody asks for records after a power loss: shims need not wait for the disk.
   bool power_loss_ends_all = false;
+  // The oom_score_adj that ranks get, when the agent has changed its own.
+  std::optional<int> rank_oom_score_adj;
   // How long after the start groups are looked for that an agent and its shim left behind when they
   // were killed together.
   std::chrono::milliseconds stale_cgroups_delay{5000};

@@ -40,12 +40,21 @@ void Cluster::KillCoordinator(int signal) {
   EXPECT_NE(coordinator_.front().Wait(), -1) << "the coordinator does not end";
 }
 
-void Cluster::StartAgent(int index) {
+void Cluster::StartAgent(int index) { StartAgentBy({}, index); }
+
+void Cluster::StartAgentBy(std::vector<std::string> words, int index) {
   agents_.erase(index);
   const std::string name = "node-" + std::to_string(index);
-  agents_.emplace(index, box_.StartProgram("agent", {"run", "--coordinator", "unix:" + socket(),
-                                                     "--node-id", name, "--state-dir", name,
-                                                     "--slots", std::to_string(slots_)}));
+  words.push_back(Sandbox::Programs() + "/agent");
+  for (const std::string& word :
+       {std::string("run"), std::string("--coordinator"), "unix:" + socket(),
+        std::string("--node-id"), name, std::string("--state-dir"), name, std::string("--slots"),
+        std::to_string(slots_)}) {
+    words.push_back(word);
+  }
+  const std::string program = words.front();
+  words.erase(words.begin());
+  agents_.emplace(index, box_.StartProgram(program, words));
 }
 
 void Cluster::KillAgent(int index, int signal) {

@@ -26,6 +26,8 @@ class Cluster {
   void KillCoordinator(int signal = SIGKILL);
   // `index` from 1.
   void StartAgent(int index);
+  // Started by another program: `words`, then the agent with its arguments.
+  void StartAgentBy(std::vector<std::string> words, int index);
   void KillAgent(int index, int signal = SIGKILL);
   pid_t agent(int index) const { return agents_.at(index).pid(); }
   CommandRun& coordinator() { return coordinator_.front(); }

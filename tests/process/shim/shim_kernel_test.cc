@@ -97,6 +97,14 @@ TEST_F(ShimKernel, ADirectoryThatIsNoCgroupIsDoneWithout) {
   EXPECT_EQ(shim_.WaitExited(0, 0)->value(), 3);
 }
 
+TEST_F(ShimKernel, ARankIsAsExpendableAsTheAgentWas) {
+  shim_.bootstrap.set_has_rank_oom_score_adj(true);
+  shim_.bootstrap.set_rank_oom_score_adj(321);
+  shim_.AddRank({"/bin/cat", "/proc/self/oom_score_adj"});
+  ASSERT_TRUE(shim_.RunToEnd());
+  EXPECT_EQ(shim_.Log(0).stdout_bytes, "321\n");
+}
+
 TEST_F(ShimKernel, TellsThatTheKernelKilledARankForMemory) {
   const TestCgroup cgroup({"/sys/fs/cgroup/memory"}, "memory.limit_in_bytes");
   if (cgroup.path().empty() || ::access("/dev/kmsg", R_OK) != 0) {
