@@ -25,8 +25,6 @@ constexpr milliseconds kMostProbe{500};
 // Committed sizes are told at most this often; they free disk space, and let more be read.
 constexpr milliseconds kCommittedInterval{20};
 constexpr size_t kMostErrorTextBytes = 512;
-// From the end of the grace on: twice what a shim that works needs to kill everything.
-constexpr milliseconds kStopTime{20'000};
 constexpr milliseconds kLongestGrace = std::chrono::hours(24 * 365);
 
 }  // namespace
@@ -296,7 +294,7 @@ void ShimFollower::Stop(milliseconds grace, const std::string& reason) {
   if (!sooner || *stop_grace_ > kLongestGrace) return;
   loop_.Cancel(std::exchange(deaf_timer_, 0));
   std::weak_ptr<ShimFollower> weak = weak_from_this();
-  deaf_timer_ = loop_.PostAfter(*stop_grace_ + kStopTime, [weak] {
+  deaf_timer_ = loop_.PostAfter(*stop_grace_ + stop_limit_, [weak] {
     const auto self = weak.lock();
     if (!self) return;
     self->deaf_timer_ = 0;

@@ -40,8 +40,10 @@ class ShimFollower : public std::enable_shared_from_this<ShimFollower> {
     virtual void OnShimGone(ShimFollower& shim, const std::string& reason) = 0;
   };
 
-  ShimFollower(EventLoop& loop, ChildReaper& reaper, Owner& owner, AttemptId id)
-      : loop_(loop), reaper_(reaper), owner_(&owner), id_(std::move(id)) {}
+  // `stop_limit`: see ShimLauncherOptions.
+  ShimFollower(EventLoop& loop, ChildReaper& reaper, Owner& owner, AttemptId id,
+               std::chrono::milliseconds stop_limit)
+      : loop_(loop), reaper_(reaper), owner_(&owner), id_(std::move(id)), stop_limit_(stop_limit) {}
   ~ShimFollower();
   ShimFollower(const ShimFollower&) = delete;
   ShimFollower& operator=(const ShimFollower&) = delete;
@@ -106,6 +108,7 @@ class ShimFollower : public std::enable_shared_from_this<ShimFollower> {
   ChildReaper& reaper_;
   Owner* owner_;
   const AttemptId id_;
+  const std::chrono::milliseconds stop_limit_;
   std::optional<AttemptDirectory> directory_;
   uint64_t next_index_ = 1;
 

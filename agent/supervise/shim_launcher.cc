@@ -129,8 +129,8 @@ ShimLauncher::Follower ShimLauncher::Make(const AttemptId& id) {
     // The new one must not take the old one for a shim.
     if (slot->directory() != nullptr) slot->directory()->Unlock();
   }
-  slot =
-      std::make_shared<ShimFollower>(loop_, reaper_, static_cast<ShimFollower::Owner&>(*this), id);
+  slot = std::make_shared<ShimFollower>(loop_, reaper_, static_cast<ShimFollower::Owner&>(*this),
+                                        id, options_.stop_limit);
   std::erase_if(made_, [](const auto& made) { return made.expired(); });
   made_.push_back(slot);
   return slot;

@@ -42,6 +42,9 @@ struct ShimLauncherOptions {
   // How long after the start groups are looked for that an agent and its shim left behind when they
   // were killed together.
   std::chrono::milliseconds stale_cgroups_delay{5000};
+  // A shim that has not stopped its ranks this long after their grace is killed. Twice what one
+  // that works needs to kill everything.
+  std::chrono::milliseconds stop_limit{20'000};
   // A shim that was told to exit and did not within this time is killed.
   std::chrono::milliseconds quit_limit{5000};
   // Bound for killing what a dead shim left behind.

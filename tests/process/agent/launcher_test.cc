@@ -181,6 +181,20 @@ TEST_F(LauncherTest, StopAllEndsEveryShim) {
   EXPECT_TRUE(Wait([&] { return !Exists(cgroup) || options_.cgroup_parent.empty(); }));
 }
 
+TEST_F(LauncherTest, KillsAShimThatHangsInsteadOfStoppingItsRanks) {
+  options_.stop_limit = std::chrono::milliseconds(100);
+  Restart();
+  const AttemptId id = UniqueAttempt("job-h");
+  Start(id, {"exec sleep 600"});
+  const int rank = records_[id].back().rank_started().pid();
+  const int shim = ShimPid(id);
+  ASSERT_EQ(::kill(shim, SIGSTOP), 0);
+  launcher_->Stop(id, std::chrono::milliseconds(100));
+  EXPECT_TRUE(Wait([&] { return Gone(id); }));
+  EXPECT_FALSE(ProcessLives(shim));
+  EXPECT_TRUE(Wait([&] { return !ProcessLives(rank); })) << "ranks die with their shim";
+}
+
 TEST_F(LauncherTest, RemovesGroupsThatNobodyUses) {
   if (options_.cgroup_parent.empty()) GTEST_SKIP() << "no writable control group";
   const auto group_of = [&](const AttemptId& id) {

@@ -149,6 +149,22 @@ TEST_F(AgentCoreTest, RenewsLeasesOnlyForTheTimeSinceAnAnsweredHeartbeatWasSent)
   EXPECT_THAT(launcher_->renewals, IsEmpty());
 }
 
+TEST_F(AgentCoreTest, StopsAShimOnceThatLetsItsLeaseRunOut) {
+  StartAgent();
+  Connect();
+  Assign(WithStopAfter(Prepare(kJob1), 6));
+  Assign(Prepare(kJob2));
+  TellBegun(kJob1, 1);
+  TellBegun(kJob2, 1);
+  core_->OnDisconnected(absl::UnavailableError("gone"));
+  (void)launcher_->Take();
+  // The lease is the shim's to keep: it has 15 s more for that.
+  queue_.RunFor(seconds(20));
+  EXPECT_THAT(launcher_->Take(), IsEmpty());
+  queue_.RunFor(seconds(60));
+  EXPECT_THAT(launcher_->Take(), ElementsAre("stop j1/1 grace 0"));
+}
+
 TEST_F(AgentCoreTest, RenewsNothingAfterARestartBeforeTheCoordinatorAnswers) {
   StartAgent();
   Connect();
