@@ -58,6 +58,8 @@ void ApplyEvent(JournalAttempt& attempt, const v1::Event& event) {
       attempt.set_remains(event.attempt_stopped().unkillable_size() > 0);
       break;
     case v1::Event::kPrepareFailed:
+    case v1::Event::kRankStalled:
+    case v1::Event::kRankResumed:
     case v1::Event::BODY_NOT_SET:
       break;
   }

@@ -147,6 +147,7 @@ absl::StatusOr<internal::ShimBootstrap> ComposeBootstrap(const v1::LaunchSpec& l
   bootstrap.set_log_quota_bytes(launch.log_quota_bytes() != 0 ? launch.log_quota_bytes()
                                                               : kDefaultLogQuotaBytes);
   bootstrap.set_holder(launch.holder());
+  bootstrap.set_stall_after_ms(Milliseconds(launch.stall_after()));
   if (context.fake_unkillable_rank) {
     bootstrap.set_has_fake_unkillable_rank(true);
     bootstrap.set_fake_unkillable_rank(*context.fake_unkillable_rank);

@@ -59,6 +59,13 @@ std::string DescribeEvent(const v1::Event& event) {
                          event.attempt_stopped().killed_leftovers(),
                          event.attempt_stopped().unkillable_size(),
                          event.attempt_stopped().own_reason());
+    case v1::Event::kRankStalled:
+      return fmt::format("rank stalled rank={} silent_s={} detail=\"{}\"",
+                         event.rank_stalled().rank(), event.rank_stalled().silent().seconds(),
+                         event.rank_stalled().detail());
+    case v1::Event::kRankResumed:
+      return fmt::format("rank goes on rank={} silent_s={}", event.rank_resumed().rank(),
+                         event.rank_resumed().silent().seconds());
     case v1::Event::BODY_NOT_SET:
       break;
   }

@@ -136,6 +136,21 @@ JournalFacts FactsOf(const JournalAttempt& attempt, const ShimRecord& record,
       closed.set_dropped_bytes(record.log_closed().dropped_bytes());
       break;
     }
+    case ShimRecord::kRankStalled: {
+      v1::RankStalled& stalled = *adder.Add().mutable_rank_stalled();
+      stalled.set_rank(record.rank_stalled().rank());
+      *stalled.mutable_silent() =
+          TimeUtil::MillisecondsToDuration(static_cast<int64_t>(record.rank_stalled().silent_ms()));
+      stalled.set_detail(record.rank_stalled().detail());
+      break;
+    }
+    case ShimRecord::kRankResumed: {
+      v1::RankResumed& resumed = *adder.Add().mutable_rank_resumed();
+      resumed.set_rank(record.rank_resumed().rank());
+      *resumed.mutable_silent() =
+          TimeUtil::MillisecondsToDuration(static_cast<int64_t>(record.rank_resumed().silent_ms()));
+      break;
+    }
     case ShimRecord::kSelfStop:
       facts.set_own_reason(record.self_stop().reason());
       break;

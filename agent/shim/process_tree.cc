@@ -96,7 +96,7 @@ std::optional<ProcessInfo> ParseStat(const std::string& text) {
   ProcessInfo process;
   process.pid = std::atoi(text.c_str());
   process.command = text.substr(open + 1, close - open - 1);
-  // Fields 3 (state), 4 (parent), 6 (session) and 22 (start time).
+  // Fields 3 (state), 4 (parent), 6 (session), 14 to 17 (processor times) and 22 (start time).
   size_t position = close + 1;
   for (int field = 3; field <= 22; ++field) {
     position = text.find_first_not_of(' ', position);
@@ -106,6 +106,11 @@ std::optional<ProcessInfo> ParseStat(const std::string& text) {
     if (field == 3) process.state = *begin;
     if (field == 4) std::from_chars(begin, text.data() + end, process.parent);
     if (field == 6) std::from_chars(begin, text.data() + end, process.session);
+    if (field >= 14 && field <= 17) {
+      uint64_t ticks = 0;
+      std::from_chars(begin, text.data() + end, ticks);
+      process.cpu_ticks += ticks;
+    }
     if (field == 22) std::from_chars(begin, text.data() + end, process.start_ticks);
     position = end;
   }

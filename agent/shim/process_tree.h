@@ -23,6 +23,8 @@ struct ProcessInfo {
   char state = '?';
   // Clock ticks since boot; with the pid it names a process for good.
   uint64_t start_ticks = 0;
+  // Processor time of the process and of its children that it has waited for, in clock ticks.
+  uint64_t cpu_ticks = 0;
   std::string command;
   bool dead() const { return state == 'Z' || state == 'X'; }
 };

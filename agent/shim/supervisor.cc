@@ -270,6 +270,7 @@ void Supervisor::StartRanks(const Strings& added) {
   for (const auto& rank : ranks_) rank->Start(added);
   // The environments are gone now; their memory goes back to the kernel.
   (void)::malloc_trim(0);
+  WatchForStalls(Now());
   AfterEnds();
 }
 
@@ -316,7 +317,7 @@ SteadyTime Supervisor::NextDeadline() const {
   SteadyTime next = Now() + kLinger;
   for (const OptionalTime& time :
        {journal_.deadline(), growth_.deadline(), checks_end_, lease_end_, kill_at_, next_pass_,
-        cleanup_end_, next_log_check_, next_retry_, linger_end_, fake_end_}) {
+        cleanup_end_, next_log_check_, next_stall_look_, next_retry_, linger_end_, fake_end_}) {
     if (time) next = std::min(next, *time);
   }
   return next;
@@ -346,6 +347,7 @@ void Supervisor::OnTime(SteadyTime now) {
     BeginCleanup(/*kill_now=*/true);
   }
   if (next_log_check_ && now >= *next_log_check_) CheckOpenLogs(now);
+  if (next_stall_look_ && now >= *next_stall_look_) LookForStalls(now);
   if (next_pass_ && now >= *next_pass_) KillEverything(now);
   if (phase_ == Phase::kCleaning && (EverythingGone() || (cleanup_end_ && now >= *cleanup_end_))) {
     Finish();

@@ -29,6 +29,7 @@
 #include "agent/shim/process_tree.h"
 #include "agent/shim/rank_process.h"
 #include "agent/shim/record_journal.h"
+#include "agent/shim/stall_watch.h"
 #include "common/io/unique_fd.h"
 #include "muster/internal/shim.pb.h"
 
@@ -68,6 +69,10 @@ class Supervisor {
   SteadyTime NextDeadline() const;
   void OnTime(SteadyTime now);
   void CheckLingering(SteadyTime now);
+
+  // supervisor_stall.cc
+  void WatchForStalls(SteadyTime now);
+  void LookForStalls(SteadyTime now);
 
   // supervisor_stop.cc: from the first end of a rank to the last record.
   void Stop(milliseconds grace);
@@ -128,6 +133,9 @@ class Supervisor {
   milliseconds pass_delay_{0};
   OptionalTime cleanup_end_;
   OptionalTime next_log_check_;
+  // One for each rank, when ranks are watched.
+  std::vector<StallWatch> stall_watches_;
+  OptionalTime next_stall_look_;
   milliseconds log_check_delay_{0};
   OptionalTime next_retry_;
   OptionalTime linger_end_;

@@ -36,7 +36,7 @@ exit status of submit, spawn, attach and wait:
   120       not started: a node is missing, or a check or prepare failed
   121       a node or its ranks were lost
   122       no coordinator
-  124       time limit
+  124       time limit, or a rank had stalled
   125       a mistake in Muster
   126, 127  the program could not be executed, was not found
 )";

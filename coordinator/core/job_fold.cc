@@ -15,6 +15,13 @@ using v1::Job;
 using v1::JobNode;
 using v1::JobRank;
 
+// Whole seconds once there are some: more is of no use to people.
+Duration SilenceOf(const auto& event) {
+  const Duration silence = ToDuration(event.silent());
+  if (silence < std::chrono::seconds(1)) return silence;
+  return std::chrono::duration_cast<std::chrono::seconds>(silence);
+}
+
 // One report about one node of one attempt, and what it changes.
 class ReportFold {
  public:
@@ -89,6 +96,30 @@ class ReportFold {
     failure.set_message(
         fmt::format("{} is lost: {}", DescribeRank(attempt_, event.rank()), rank->lost_reason));
     Fail(Job::NODE_LOST, std::move(failure));
+  }
+
+  void OnRankStalled(const v1::RankStalled& event, const google::protobuf::Timestamp& node_time) {
+    RankProgress* rank = FindRank(event.rank());
+    if (rank == nullptr || attempt_.over() || rank->state != JobRank::RUNNING) return;
+    const std::string what =
+        fmt::format("{} has written nothing and used no processor time for {}",
+                    DescribeRank(attempt_, event.rank()), DescribeDuration(SilenceOf(event)));
+    AddWarning(
+        job_, event.detail().empty() ? what : fmt::format("{}: {}", what, OneLine(event.detail())));
+    TouchRank(event.rank());
+    const std::string& action = job_.spec->stall().action();
+    if (action != "fail" && action != "restart") return;
+    v1::Failure failure = RankFailure(event.rank(), node_time);
+    failure.set_message(what);
+    Fail(Job::STALLED, std::move(failure));
+  }
+
+  void OnRankResumed(const v1::RankResumed& event) {
+    RankProgress* rank = FindRank(event.rank());
+    if (rank == nullptr || attempt_.over() || rank->state != JobRank::RUNNING) return;
+    AddWarning(job_, fmt::format("{} goes on after {}", DescribeRank(attempt_, event.rank()),
+                                 DescribeDuration(SilenceOf(event))));
+    TouchRank(event.rank());
   }
 
   void OnLogClosed(const v1::RankLogClosed& event) {
@@ -284,6 +315,10 @@ void FoldReport(JobRecord& job, const internal::AgentReported& report, WallTime 
       return fold.OnRankLost(event.rank_lost(), event.event_time());
     case v1::Event::kRankLogClosed:
       return fold.OnLogClosed(event.rank_log_closed());
+    case v1::Event::kRankStalled:
+      return fold.OnRankStalled(event.rank_stalled(), event.event_time());
+    case v1::Event::kRankResumed:
+      return fold.OnRankResumed(event.rank_resumed());
     case v1::Event::kAttemptStopped:
       return fold.OnAttemptStopped(event.attempt_stopped(), event.event_time());
     case v1::Event::BODY_NOT_SET:

@@ -40,6 +40,8 @@ internal::Outcome FailureOutcome(const AttemptFailure& known, const AttemptRecor
       return Make(Job::FAILED, known.cause, kExitNodeLost, std::move(reason));
     case Job::PREPARE_FAILED:
       return Make(Job::FAILED, known.cause, kExitNotStarted, std::move(reason));
+    case Job::STALLED:
+      return Make(Job::FAILED, known.cause, kExitTimeLimit, std::move(reason));
     default:
       return Make(Job::FAILED, Job::INTERNAL, kExitInternal, std::move(reason));
   }
@@ -130,6 +132,7 @@ bool WantsAnotherAttempt(const JobRecord& job, const internal::Outcome& outcome)
   for (const NodeProgress& node : job.attempts.back().nodes) {
     if (!node.unkillable.empty()) return false;
   }
+  if (outcome.cause() == Job::STALLED) return job.spec->stall().action() == "restart";
   std::string_view class_name;
   if (outcome.cause() == Job::RANK_FAILED) class_name = "rank-failed";
   if (outcome.cause() == Job::NODE_LOST) class_name = "node-lost";

@@ -81,6 +81,15 @@ void CheckChoice(std::string_view name, std::string_view value,
       fmt::format("{}: one of {} expected, got \"{}\"", name, fmt::join(known, ", "), value));
 }
 
+void CheckStall(const v1::JobSpec& spec, Problems& problems) {
+  const v1::StallPolicy& stall = spec.stall();
+  CheckDuration("stall.after", true, stall.after(), false, problems);
+  CheckChoice("stall.action", stall.action(), {"none", "dump", "restart", "fail"}, problems);
+  if (stall.action() == "restart" && spec.restart().max_attempts() < 2) {
+    problems.Add("stall.action restart: restart.max_attempts must be 2 or more");
+  }
+}
+
 }  // namespace
 
 absl::Status CheckSpec(const v1::JobSpec& spec, std::string_view user) {
@@ -91,9 +100,7 @@ absl::Status CheckSpec(const v1::JobSpec& spec, std::string_view user) {
                                      user.empty() ? "" : fmt::format(" \"{}\"", user)));
   }
   if (spec.has_container()) problems.Unsupported("container");
-  if (spec.has_stall() && !spec.stall().action().empty() && spec.stall().action() != "none") {
-    problems.Unsupported(fmt::format("stall.action {}", spec.stall().action()));
-  }
+  if (spec.has_stall()) CheckStall(spec, problems);
   if (!spec.log_policies().empty()) problems.Unsupported("log_policies");
   if (!spec.require_checks().empty()) problems.Unsupported("checks.require");
   CheckChoice("devices", spec.devices(), {"auto", "gaudi", "none"}, problems);

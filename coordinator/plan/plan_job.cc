@@ -58,6 +58,9 @@ v1::LaunchSpec CommonLaunch(const v1::JobSpec& spec, const v1::NodeOverride* ove
   if (spec.has_on_coordinator_loss()) {
     *launch.mutable_on_coordinator_loss() = spec.on_coordinator_loss();
   }
+  if (spec.has_stall() && spec.stall().action() != "none") {
+    *launch.mutable_stall_after() = spec.stall().after();
+  }
   launch.set_log_quota_bytes(spec.log_quota_bytes());
   return launch;
 }

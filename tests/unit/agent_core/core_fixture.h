@@ -254,6 +254,12 @@ class AgentCoreTest : public ::testing::Test {
       case v1::Event::kRankLogClosed:
         return fmt::format("log {} {}", event.rank_log_closed().rank(),
                            event.rank_log_closed().size());
+      case v1::Event::kRankStalled:
+        return fmt::format("stalled {} {}: {}", event.rank_stalled().rank(),
+                           event.rank_stalled().silent().seconds(), event.rank_stalled().detail());
+      case v1::Event::kRankResumed:
+        return fmt::format("resumed {} {}", event.rank_resumed().rank(),
+                           event.rank_resumed().silent().seconds());
       case v1::Event::kAttemptStopped:
         return "stopped";
       case v1::Event::BODY_NOT_SET:

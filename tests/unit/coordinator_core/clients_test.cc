@@ -59,8 +59,9 @@ TEST(Submit, RefusesWhatThisVersionDoesNotSupportAndNamesAllOfIt) {
   spec.set_user("bob");
   const auto refused = world.TrySubmit(spec);
   ASSERT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
-  for (const char* name : {"container", "stall.action restart", "log_policies", "restart.spares",
-                           "checks.require", "user: running as \"bob\""}) {
+  for (const char* name :
+       {"container", "stall.action restart: restart.max_attempts must be 2 or more", "log_policies",
+        "restart.spares", "checks.require", "user: running as \"bob\""}) {
     EXPECT_THAT(std::string(refused.status().message()), HasSubstr(name));
   }
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("not supported by this version"));

@@ -239,6 +239,23 @@ void World::Exited(uint32_t rank, int code) {
   Tell(node, std::move(event));
 }
 
+void World::Stalled(uint32_t rank, const std::string& detail) {
+  const std::string node = NodeOfRank(rank);
+  v1::Event event = EventOf(node);
+  event.mutable_rank_stalled()->set_rank(rank);
+  event.mutable_rank_stalled()->mutable_silent()->set_seconds(120);
+  event.mutable_rank_stalled()->set_detail(detail);
+  Tell(node, std::move(event));
+}
+
+void World::Resumed(uint32_t rank) {
+  const std::string node = NodeOfRank(rank);
+  v1::Event event = EventOf(node);
+  event.mutable_rank_resumed()->set_rank(rank);
+  event.mutable_rank_resumed()->mutable_silent()->set_seconds(180);
+  Tell(node, std::move(event));
+}
+
 void World::Killed(uint32_t rank, int signal, bool oom) {
   const std::string node = NodeOfRank(rank);
   v1::Event event = EventOf(node);

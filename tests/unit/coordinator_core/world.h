@@ -91,6 +91,10 @@ class World {
   void Started(uint32_t rank);
   void StartedAll();
   void Exited(uint32_t rank, int code);
+  // The rank neither writes nor works, for two minutes so far.
+  void Stalled(uint32_t rank, const std::string& detail);
+  // ... and goes on after three.
+  void Resumed(uint32_t rank);
   void Killed(uint32_t rank, int signal, bool oom = false);
   void ExecFailed(uint32_t rank, const std::string& step, int error_number);
   void Lost(uint32_t rank, const std::string& reason);
