@@ -131,6 +131,11 @@ void Follower::OnUpdate(const News::Update& update) {
     if (said_warnings_.insert(warning).second) reporter_.Say("warning: " + warning);
   }
   if (!output_started_ && HasRun(job)) StartOutput();
+  // The next attempt has begun, and the warning tells what became of the last.
+  if (!job.has_first_failure()) {
+    failure_seen_.reset();
+    failure_said_ = false;
+  }
   if (job.has_first_failure() && !failure_seen_ && job.state() != v1::Job::CANCELLED) {
     failure_seen_ = std::chrono::steady_clock::now();
   }

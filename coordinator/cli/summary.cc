@@ -115,6 +115,8 @@ std::string RankHeadline(const v1::Failure& failure) {
   std::string line = fmt::format("rank {} on {}", failure.rank(), failure.host());
   if (failure.pid() > 0) line += fmt::format(" (pid {})", failure.pid());
   if (failure.status().outcome_case() == v1::ExitStatus::OUTCOME_NOT_SET) {
+    // Usually a sentence about the rank already.
+    if (failure.message().starts_with("rank ")) return failure.message();
     return fmt::format("{} was lost: {}", line, failure.message());
   }
   return fmt::format("{} {}", line, DescribeEnd(failure.status()));
@@ -284,10 +286,13 @@ std::vector<std::string> FailureReport(const v1::Job& job, const EndContext& con
   AddLostRanks(job, &lines);
   AddLastLines(context, &lines);
   if (job.start_time().seconds() != 0) AddLogPlace(job, context, &lines);
-  if (job.stopped_ranks() > 0) {
+  // A rank that had stalled was stopped itself.
+  const bool stalled = job.cause() == v1::Job::STALLED && job.first_failure().has_rank();
+  const uint32_t stopped = job.stopped_ranks() - (stalled && job.stopped_ranks() > 0 ? 1 : 0);
+  if (stopped > 0) {
     const std::string_view what = job.first_failure().has_rank() ? "other rank" : "rank";
-    lines.push_back(fmt::format("{} {} stopped because of it", Count(job.stopped_ranks(), what),
-                                job.stopped_ranks() == 1 ? "was" : "were"));
+    lines.push_back(fmt::format("{} {} stopped because of it", Count(stopped, what),
+                                stopped == 1 ? "was" : "were"));
   }
   if (context.lost_bytes > 0) {
     lines.push_back(fmt::format("{} of output were lost", FormatBytes(context.lost_bytes)));

@@ -1,5 +1,7 @@
 #include "coordinator/core/job_state.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -151,7 +153,8 @@ void EndAttempt(JobRecord& job, const internal::AttemptEnded& event, WallTime ti
   job.state = Job::PENDING;
   job.waiting_since = time;
   attempt->outcome = event.outcome();
-  AddWarning(job, "attempt " + std::to_string(attempt->number) + ": " + event.outcome().reason());
+  AddWarning(job, fmt::format("attempt {} of {} failed, trying again: {}", attempt->number,
+                              job.spec->restart().max_attempts(), event.outcome().reason()));
 }
 
 void End(JobRecord& job, const internal::JobEnded& event, WallTime time) {

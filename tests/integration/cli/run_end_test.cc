@@ -161,5 +161,21 @@ TEST(Run, LeavesNothingBehindWhenItIsKilled) {
   EXPECT_EQ(next.Wait(), 0) << next.err();
 }
 
+TEST(RunRestarts, AreToldAsWhatTheyAre) {
+  Sandbox box;
+  box.Hosts(2, 1);
+  // The first attempt fails beside a rank that takes its time to end.
+  box.Write("job.yaml",
+            "hostfile: hosts\ngrace: 5s\nrestart: {max_attempts: 2}\n"
+            "command: [sh, -c, '[ $MUSTER_ATTEMPT = 2 ] && exit 0; [ $RANK = 1 ] && exit 7; "
+            "trap \"sleep 1; exit 0\" TERM; sleep 600 & wait']\n");
+  CommandRun run = box.Run({"submit", "job.yaml"});
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_THAT(run.err(), ContainsRegex("warning: attempt 1 of 2 failed, trying again: "
+                                       "rank 1 on node-2 \\(pid [0-9]+\\) exited with code 7"));
+  EXPECT_THAT(run.err(), Not(HasSubstr("muster: failed\n")));
+  EXPECT_THAT(run.err(), HasSubstr("succeeded"));
+}
+
 }  // namespace
 }  // namespace muster

@@ -31,7 +31,7 @@ TEST(Restart, BeginsANewAttemptOnceEverythingOfTheOldIsGone) {
   v1::Job view = world.Job(job);
   EXPECT_EQ(view.state(), v1::Job::PREPARING);
   EXPECT_EQ(view.attempt(), 2u);
-  EXPECT_THAT(view.warnings(0), HasSubstr("attempt 1: rank 3 on node-2"));
+  EXPECT_THAT(view.warnings(0), HasSubstr("attempt 1 of 2 failed, trying again: rank 3 on node-2"));
   world.PreparedAll();
   world.StartedAll();
   world.Exited(0, 8);
