@@ -2,25 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "coordinator/logs/carriage_return.h"
 #include "coordinator/logs/control_sequences.h"
 
 namespace muster {
-namespace {
-
-// The part of a line that a terminal would show: behind the last carriage return that something
-// follows.
-std::string_view NewestState(std::string_view line) {
-  while (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-  const void* at = memrchr(line.data(), '\r', line.size());
-  if (at != nullptr) line.remove_prefix(static_cast<const char*>(at) - line.data() + 1);
-  return line;
-}
-
-}  // namespace
 
 std::string LinePrefix(uint32_t rank, std::string_view host) {
   return fmt::format("[{}@{}] ", rank, host);
@@ -51,23 +39,11 @@ void LineAssembler::Add(LogStream stream, std::string_view bytes, std::string* o
 }
 
 void LineAssembler::Hold(Held& held, std::string_view rest, std::string* out) {
-  while (held.text.size() + rest.size() > format_.max_line_bytes) {
-    const size_t take = format_.max_line_bytes - std::min(held.text.size(), format_.max_line_bytes);
-    held.text.append(rest.substr(0, take));
-    rest.remove_prefix(take);
-    // States of a progress bar that were overwritten make room first.
-    const std::string_view state = NewestState(held.text);
-    const size_t overwritten = static_cast<size_t>(state.data() - held.text.data());
-    if (overwritten > 0) {
-      // The carriage return stays: it marks the text as a progress bar.
-      held.text.erase(0, overwritten - 1);
-      if (held.text.size() < format_.max_line_bytes) continue;
-    }
+  while (HoldLine(rest, format_.max_line_bytes, held.text)) {
     AppendLine(held.text, out);
     held.text.clear();
     held.continued = true;
   }
-  held.text.append(rest);
 }
 
 void LineAssembler::EndHeld(Held& held, std::string* out) {

@@ -16,6 +16,8 @@
 #include <string>
 #include <string_view>
 
+#include "coordinator/logs/carriage_return.h"
+
 namespace muster {
 
 // What becomes of control characters and escape sequences.
@@ -33,7 +35,7 @@ struct LineFormat {
   std::string prefix;
   ControlSequences control_sequences = ControlSequences::kKeep;
   // A longer line is cut into lines of this many bytes.
-  size_t max_line_bytes = size_t{64} << 10;
+  size_t max_line_bytes = kMaxLineBytes;
 };
 
 enum class LogStream { kStdout, kStderr };

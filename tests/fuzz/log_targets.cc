@@ -9,6 +9,7 @@
 #include "common/io/record_log.h"
 #include "coordinator/logs/control_sequences.h"
 #include "coordinator/logs/line_assembler.h"
+#include "coordinator/logs/log_filter.h"
 
 namespace muster {
 namespace {
@@ -78,7 +79,69 @@ std::string CheckLines(std::string_view out) {
   return {};
 }
 
+// Makes a frame file of a script: for each frame a byte for its kind, one for its size, its text.
+std::string FramesOf(std::string_view script) {
+  std::string file;
+  int64_t time_ns = 0;
+  while (script.size() >= 2) {
+    const auto kind = static_cast<FrameKind>(static_cast<unsigned char>(script[0]) % 5 + 1);
+    const size_t size = static_cast<unsigned char>(script[1]);
+    std::string payload(script.substr(2, size));
+    script.remove_prefix(2 + payload.size());
+    if (kind == FrameKind::kGap || kind == FrameKind::kEnd) payload.resize(kFrameCountersBytes);
+    if (kind == FrameKind::kHole) payload.resize(payload.size() + kFrameCountersBytes);
+    AppendFrame(file, kind, ++time_ns, payload);
+  }
+  return file;
+}
+
+LogFilterOptions FilterOptions(unsigned char choice) {
+  static const LinePattern pattern = *LinePattern::Make("^a|b$|\\x00");
+  LogFilterOptions options;
+  options.want_stdout = (choice & 1) == 0;
+  options.want_stderr = (choice & 2) == 0;
+  options.whole_lines = (choice & 4) != 0;
+  if (options.whole_lines && (choice & 8) != 0) options.pattern = pattern;
+  options.since_ns = choice >> 4;
+  return options;
+}
+
+// What is wrong with the filtered file of `file`; empty: nothing.
+std::string CheckFilter(std::string_view file, const LogFilterOptions& options,
+                        unsigned char seed) {
+  LogFilter at_once(options, {});
+  std::string whole;
+  at_once.Add(file, &whole);
+  LogFilter cut(options, {});
+  std::string pieces;
+  Chunks(file, seed, [&](std::string_view piece) { cut.Add(piece, &pieces); });
+  if (pieces != whole) return "what passes depends on how it is cut";
+  if (at_once.position() != whole.size()) return "the position is not what was given";
+  if (at_once.damaged_at() != cut.damaged_at()) return "damage depends on how it is cut";
+  LogFilter later(options, {.skipped_to = whole.size() / 2});
+  std::string rest;
+  later.Add(file, &rest);
+  if (rest != whole.substr(whole.size() / 2)) return "it cannot be gone on with";
+  at_once.Finish(&whole);
+  FrameReader reader;
+  reader.Feed(whole);
+  while (reader.Next()) continue;
+  return reader.corrupt() || reader.partial_bytes() > 0 ? "it makes no frame file" : "";
+}
+
 }  // namespace
+
+std::string FuzzLogFilter(std::string_view bytes) {
+  if (bytes.size() < 2) return {};
+  const auto seed = static_cast<unsigned char>(bytes[0]);
+  const LogFilterOptions options = FilterOptions(static_cast<unsigned char>(bytes[1]));
+  bytes.remove_prefix(2);
+  const std::string file = FramesOf(bytes);
+  for (const std::string& log : {file, std::string(bytes), file + std::string(bytes)}) {
+    if (std::string problem = CheckFilter(log, options, seed); !problem.empty()) return problem;
+  }
+  return {};
+}
 
 std::string FuzzLogFrames(std::string_view bytes) {
   if (bytes.empty()) return {};
@@ -138,7 +201,8 @@ std::string FuzzLabelledLines(std::string_view bytes) {
 std::vector<FuzzTarget> LogFuzzTargets() {
   return {{"log_frames", FuzzLogFrames},
           {"record_log", FuzzRecordLog},
-          {"labelled_lines", FuzzLabelledLines}};
+          {"labelled_lines", FuzzLabelledLines},
+          {"log_filter", FuzzLogFilter}};
 }
 
 }  // namespace muster

@@ -13,6 +13,8 @@ namespace muster {
 std::string FuzzLogFrames(std::string_view bytes);
 std::string FuzzRecordLog(std::string_view bytes);
 std::string FuzzLabelledLines(std::string_view bytes);
+// Of each input the second byte says what is filtered.
+std::string FuzzLogFilter(std::string_view bytes);
 
 std::vector<FuzzTarget> LogFuzzTargets();
 

@@ -1,0 +1,153 @@
+#include "coordinator/logs/log_filter.h"
+
+#include <utility>
+
+namespace muster {
+namespace {
+
+// Collected text becomes a frame when there is more of it, so that a frame and one more line never
+// exceed what a frame may hold.
+constexpr size_t kCollectedBytes = size_t{128} << 10;
+static_assert(kCollectedBytes + kMaxLineBytes + 1 <= kMaxFramePayloadBytes);
+
+size_t IndexOf(FrameKind kind) { return kind == FrameKind::kStdout ? 0 : 1; }
+
+}  // namespace
+
+LogFilter::LogFilter(LogFilterOptions options, Start start)
+    : options_(std::move(options)), start_(start), reader_(start.offset), position_(start.offset) {}
+
+void LogFilter::Add(std::string_view bytes, std::string* out) {
+  if (damaged_at_.has_value()) return;
+  reader_.Feed(bytes);
+  while (const std::optional<Frame> frame = reader_.Next()) Take(*frame, out);
+  if (!reader_.corrupt()) return;
+  EndHeld(/*count=*/true, out);
+  if (!reader_.ended()) TellTime(out);
+  damaged_at_ = reader_.offset();
+}
+
+void LogFilter::Finish(std::string* out) {
+  if (reader_.ended() || damaged_at_.has_value()) return;
+  const uint64_t position = position_;
+  EndHeld(/*count=*/false, out);
+  TellTime(out);
+  position_ = position;
+}
+
+void LogFilter::Take(const Frame& frame, std::string* out) {
+  log_time_ns_ = frame.time_ns;
+  const Target target{frame.kind, frame.time_ns, out};
+  switch (frame.kind) {
+    case FrameKind::kStdout:
+    case FrameKind::kStderr:
+      text_behind_hole_ = true;
+      TakeText(frame.payload, target);
+      return;
+    case FrameKind::kHole:
+      EndHeld(/*count=*/true, out);
+      // Readers take holes without anything between them for one.
+      if (behind_hole_ && text_behind_hole_) Emit({FrameKind::kStdout, frame.time_ns, out}, {});
+      Emit(target, frame.payload.substr(0, kFrameCountersBytes));
+      behind_hole_ = true;
+      text_behind_hole_ = false;
+      return;
+    case FrameKind::kGap:
+    case FrameKind::kEnd:
+      EndHeld(/*count=*/true, out);
+      Emit(target, frame.payload);
+      return;
+  }
+}
+
+void LogFilter::TakeText(std::string_view text, const Target& target) {
+  if (!(target.kind == FrameKind::kStdout ? options_.want_stdout : options_.want_stderr)) return;
+  if (!options_.whole_lines) {
+    if (target.time_ns >= options_.since_ns) Emit(target, text);
+    return;
+  }
+  Held& held = held_[IndexOf(target.kind)];
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    if (end == std::string_view::npos) {
+      HoldText(held, text, target);
+      break;
+    }
+    EndLine(held, text.substr(0, end), target);
+    text.remove_prefix(end + 1);
+  }
+  EmitCollected(target);
+}
+
+void LogFilter::HoldText(Held& held, std::string_view text, const Target& target) {
+  while (HoldLine(text, kMaxLineBytes, held.text)) {
+    if (!std::exchange(held.continued, true)) held.passes = Passes(held.text, target.time_ns);
+    if (held.passes) Collect(held.text, 1, target);
+    held.text.clear();
+  }
+}
+
+void LogFilter::EndLine(Held& held, std::string_view line, const Target& target) {
+  if (!held.text.empty() || held.continued || line.size() > kMaxLineBytes) {
+    HoldText(held, line, target);
+    line = held.text;
+  }
+  if (held.continued ? held.passes : Passes(line, target.time_ns)) {
+    // The end of a line that was cut exactly there is no line of its own.
+    const bool counts = !held.continued || !line.empty();
+    Collect(line, 0, target);
+    Collect("\n", counts ? 1 : 0, target);
+  }
+  held.text.clear();
+  held.continued = false;
+}
+
+void LogFilter::EndHeld(bool count, std::string* out) {
+  for (const FrameKind kind : {FrameKind::kStdout, FrameKind::kStderr}) {
+    Held& held = held_[IndexOf(kind)];
+    const Target target{kind, log_time_ns_, out};
+    if (!held.text.empty() && (held.continued ? held.passes : Passes(held.text, log_time_ns_))) {
+      Collect(held.text, count ? 1 : 0, target);
+    }
+    EmitCollected(target);
+    held = {};
+  }
+}
+
+bool LogFilter::Passes(std::string_view line, int64_t time_ns) const {
+  if (time_ns < options_.since_ns) return false;
+  return !options_.pattern.has_value() || options_.pattern->Matches(line);
+}
+
+void LogFilter::Collect(std::string_view text, uint64_t lines, const Target& target) {
+  if (collected_.size() > kCollectedBytes) EmitCollected(target);
+  collected_.append(text);
+  const bool skipped = lines_ < start_.skipped_lines;
+  lines_ += lines;
+  if (skipped) skipped_bytes_ = collected_.size();
+}
+
+void LogFilter::EmitCollected(const Target& target) {
+  if (!collected_.empty()) Emit(target, collected_);
+  collected_.clear();
+  skipped_bytes_ = 0;
+}
+
+void LogFilter::Emit(const Target& target, std::string_view payload) {
+  behind_hole_ = false;
+  position_ += kFrameHeaderBytes + payload.size();
+  if (collected_.empty() ? lines_ < start_.skipped_lines : skipped_bytes_ == payload.size()) return;
+  if (position_ <= start_.skipped_to) return;
+  given_time_ns_ = target.time_ns;
+  const size_t frame = target.out->size();
+  AppendFrame(*target.out, target.kind, target.time_ns, payload.substr(skipped_bytes_));
+  const uint64_t begin = position_ - (target.out->size() - frame);
+  if (begin < start_.skipped_to) target.out->erase(frame, start_.skipped_to - begin);
+}
+
+void LogFilter::TellTime(std::string* out) {
+  if (!options_.whole_lines || log_time_ns_ == given_time_ns_) return;
+  Emit({FrameKind::kStdout, log_time_ns_, out}, {});
+}
+
+}  // namespace muster
