@@ -47,8 +47,9 @@ std::optional<LogReadQueue::Turn> LogReadQueue::Take() {
 
 LogReadQueue::After LogReadQueue::Put(Turn& turn) {
   Log& log = logs_[turn.index];
-  progress_ += turn.log.position - log.position;
+  progress_ += turn.log.position - log.position + turn.log.counted - log.counted;
   log.position = turn.log.position;
+  log.counted = turn.log.counted;
   log.stored = std::max(log.stored, turn.log.stored);
   log.opened = turn.log.opened;
   if (log.position < log.stored) {

@@ -17,9 +17,11 @@ class LogReadQueue {
  public:
   struct Log {
     Rank rank;
-    // Next byte to send, and bytes that are stored.
+    // Next byte to read, and bytes that are stored.
     uint64_t position = 0;
     uint64_t stored = 0;
+    // Bytes that were read only to find out where to begin.
+    uint64_t counted = 0;
     RankLogState state;
     // Its start was looked up.
     bool opened = false;
@@ -52,16 +54,16 @@ class LogReadQueue {
   // Begins the turn of the log that has waited longest; nothing when none is ready. A log that
   // grows during its turn is ready again.
   std::optional<Turn> Take();
-  // Ends a turn, of which `position`, `stored` and `opened` are taken over. When the log has ended
-  // with it, `turn` holds the state that it ended with. A log ends once, and kAllEnded is returned
-  // once.
+  // Ends a turn, of which `position`, `stored`, `counted` and `opened` are taken over. When the log
+  // has ended with it, `turn` holds the state that it ended with. A log ends once, and kAllEnded is
+  // returned once.
   After Put(Turn& turn);
 
   size_t size() const { return logs_.size(); }
   const Log& log(size_t index) const { return logs_[index]; }
   // Logs that have not ended.
   size_t open_logs() const { return open_logs_; }
-  // Bytes over all turns so far.
+  // Bytes that were read over all turns so far.
   uint64_t progress() const { return progress_; }
 
  private:

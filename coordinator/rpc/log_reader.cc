@@ -24,12 +24,18 @@ LogReader::LogReader(const ServiceContext& services, grpc::CallbackServerContext
     : StreamReactor(services, call),
       job_(request.job_id()),
       request_(std::move(request)),
+      filter_(FilterOf(request_)),
+      known_(KnownOf(request_)),
       hub_(hub),
       queue_(request_.follow()) {}
 
 void LogReader::Begin() {
   hub_.Add(job_, this);
   listening_ = true;
+  if (!filter_.ok()) {
+    Close(filter_.status());
+    return;
+  }
   NextAttempt();
 }
 
@@ -95,6 +101,9 @@ absl::Status LogReader::StartAttempt(uint32_t attempt) {
   {
     MutexLock lock(mutex_);
     attempt_ = id;
+    if (first_attempt_ == 0) first_attempt_ = attempt;
+    selections_.clear();
+    selections_.resize(wanted.size());
     queue_.Reset(wanted);
   }
   RefreshStates();
@@ -223,6 +232,7 @@ void LogReader::PostPump() {
 // --- Reading thread ---
 
 void LogReader::Pump() {
+  uint64_t pumped = 0;
   for (;;) {
     std::optional<LogReadQueue::Turn> turn;
     {
@@ -238,51 +248,34 @@ void LogReader::Pump() {
       }
     }
     // Without the lock: reading may take its time.
-    if (!SendNext(turn->log)) return;
+    if (!SendNext(*turn)) return;
     LogReadQueue::After after;
     {
       MutexLock lock(mutex_);
+      const uint64_t before = queue_.progress();
       after = queue_.Put(*turn);
+      pumped += queue_.progress() - before;
       // Nobody touches the logs of this attempt any more: the loop may begin the next one.
       if (after == LogReadQueue::After::kAllEnded) pumping_ = false;
     }
-    if (after != LogReadQueue::After::kOpen) SendEnd(turn->log);
+    if (after != LogReadQueue::After::kOpen) SendEnd(*turn);
     if (after == LogReadQueue::After::kAllEnded) {
       OnLoop([this] { NextAttempt(); });
+      return;
+    }
+    if (pumped >= kMaxPumpedBytes) {
+      services().logs.PostRead([self = shared_from_this(), this] { Pump(); });
       return;
     }
   }
 }
 
-absl::Status LogReader::OpenLog(LogReadQueue::Log& log) {
-  log.opened = true;
-  const StoredLogId file{attempt_, log.rank};
-  log.stored = std::max(log.stored, services().logs.CommittedSize(file));
-  if (request_.tail_bytes() == 0) return absl::OkStatus();
-  absl::StatusOr<uint64_t> start = services().logs.TailStart(file, request_.tail_bytes());
-  if (!start.ok()) return start.status();
-  log.position = *start;
-  return absl::OkStatus();
-}
-
-bool LogReader::SendNext(LogReadQueue::Log& log) {
+bool LogReader::SendNext(LogReadQueue::Turn& turn) {
   absl::Status status;
-  if (!log.opened) status = OpenLog(log);
-  if (status.ok() && log.position < log.stored) {
-    absl::StatusOr<std::string> data =
-        services().logs.Read({attempt_, log.rank}, log.position,
-                             std::min<uint64_t>(kMaxLogChunkBytes, log.stored - log.position));
-    status = data.status();
-    if (status.ok()) {
-      v1::ReadLogsResponse response;
-      response.set_attempt(attempt_.attempt);
-      response.set_rank(log.rank.value);
-      response.set_offset(log.position);
-      log.position += data->size();
-      response.set_data(*std::move(data));
-      // Full cannot be: the pump has looked. Closed: nobody wants it.
-      (void)outbound_.Send(std::move(response));
-    }
+  if (!turn.log.opened) status = OpenLog(turn);
+  LogSelection* const selection = selections_[turn.index].get();
+  if (status.ok() && turn.log.position < turn.log.stored) {
+    status = selection != nullptr ? SendSelected(turn.log, *selection) : SendPiece(turn.log);
   }
   if (status.ok()) return true;
   {
@@ -294,11 +287,91 @@ bool LogReader::SendNext(LogReadQueue::Log& log) {
   return false;
 }
 
-void LogReader::SendEnd(const LogReadQueue::Log& log) {
+absl::Status LogReader::OpenLog(LogReadQueue::Turn& turn) {
+  LogReadQueue::Log& log = turn.log;
+  log.opened = true;
+  const StoredLogId file{attempt_, log.rank};
+  log.stored = std::max(log.stored, services().logs.CommittedSize(file));
+  const auto known = known_.find({attempt_.attempt, log.rank.value});
+  const bool anew = known == known_.end();
+  if (request_.tail_bytes() != 0 && anew) {
+    absl::StatusOr<uint64_t> start = services().logs.TailStart(file, request_.tail_bytes());
+    if (!start.ok()) return start.status();
+    log.position = *start;
+  }
+  if (!filter_->has_value()) {
+    if (!anew) log.position = known->second;
+    return absl::OkStatus();
+  }
+  LogSelection::Start start{.offset = log.position, .known = anew ? 0 : known->second};
+  if (request_.has_tail_lines() && anew && attempt_.attempt == first_attempt_) {
+    start.last_lines = request_.tail_lines();
+    start.stored = log.stored;
+  }
+  selections_[turn.index] = std::make_unique<LogSelection>(**filter_, start);
+  return absl::OkStatus();
+}
+
+v1::ReadLogsResponse LogReader::ResponseFor(const LogReadQueue::Log& log, uint64_t offset) const {
   v1::ReadLogsResponse response;
   response.set_attempt(attempt_.attempt);
   response.set_rank(log.rank.value);
-  response.set_offset(log.position);
+  response.set_offset(offset);
+  return response;
+}
+
+absl::Status LogReader::SendPiece(LogReadQueue::Log& log) {
+  absl::StatusOr<std::string> data =
+      services().logs.Read({attempt_, log.rank}, log.position,
+                           std::min<uint64_t>(kMaxLogChunkBytes, log.stored - log.position));
+  if (!data.ok()) return data.status();
+  v1::ReadLogsResponse response = ResponseFor(log, log.position);
+  log.position += data->size();
+  response.set_data(*std::move(data));
+  // Full cannot be: the pump has looked. Closed: nobody wants it.
+  (void)outbound_.Send(std::move(response));
+  return absl::OkStatus();
+}
+
+absl::Status LogReader::SendSelected(LogReadQueue::Log& log, LogSelection& selection) {
+  if (!selection.counting() && selection.damaged_at().has_value()) {
+    log.position = log.stored;
+    return absl::OkStatus();
+  }
+  const bool counting = selection.counting();
+  const uint64_t wanted = selection.pass_end(log.stored) - selection.next();
+  absl::StatusOr<std::string> data = services().logs.Read(
+      {attempt_, log.rank}, selection.next(), std::min<uint64_t>(kMaxLogChunkBytes, wanted));
+  if (!data.ok()) return data.status();
+  std::string selected;
+  selection.Take(*data, &selected);
+  if (counting) {
+    log.counted += data->size();
+    return absl::OkStatus();
+  }
+  log.position += data->size();
+  const uint64_t begin = selection.position() - selected.size();
+  for (size_t sent = 0; sent < selected.size(); sent += kMaxLogChunkBytes) {
+    v1::ReadLogsResponse response = ResponseFor(log, begin + sent);
+    response.set_data(selected.substr(sent, kMaxLogChunkBytes));
+    (void)outbound_.Send(std::move(response));
+  }
+  if (selection.damaged_at().has_value()) {
+    v1::ReadLogsResponse response = ResponseFor(log, selection.position());
+    response.set_damaged_at(*selection.damaged_at());
+    (void)outbound_.Send(std::move(response));
+  }
+  return absl::OkStatus();
+}
+
+void LogReader::SendEnd(const LogReadQueue::Turn& turn) {
+  const LogReadQueue::Log& log = turn.log;
+  v1::ReadLogsResponse response = ResponseFor(log, log.position);
+  if (LogSelection* const selection = selections_[turn.index].get(); selection != nullptr) {
+    response.set_offset(selection->position());
+    selection->Finish(response.mutable_data());
+    selections_[turn.index].reset();
+  }
   response.set_end(true);
   // Without `follow` bytes that are still on their way are not missing.
   const bool final = request_.follow() || log.state.abandoned;

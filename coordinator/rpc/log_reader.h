@@ -5,14 +5,22 @@
 //   ready reading thread  `Pump`: takes the next ready rank, reads up to 256 KiB, queues it for the
 //   client
 //
-// A client that does not read stops the pump at kMaxQueuedBytes; nothing upstream notices.
+// A client that does not read stops the pump at kMaxQueuedBytes; nothing upstream notices. Where
+// the request filters, each rank has a LogSelection between its file and the queue; since little
+// may come out of it, the pump then makes room for other readers after every kMaxPumpedBytes.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "common/rpc/outbound_stream.h"
+#include "coordinator/logs/log_selection.h"
 #include "coordinator/rpc/log_read_queue.h"
 #include "coordinator/rpc/log_reader_hub.h"
+#include "coordinator/rpc/log_request.h"
 #include "coordinator/rpc/stream_reactor.h"
 #include "muster/v1/job.pb.h"
 
@@ -24,6 +32,7 @@ class LogReader final : public StreamReactor<grpc::ServerWriteReactor<v1::ReadLo
  public:
   static constexpr size_t kMaxQueuedBytes = size_t{1} << 20;
   static constexpr size_t kMaxQueuedMessages = 1024;
+  static constexpr size_t kMaxPumpedBytes = size_t{1} << 20;
   // After the job has ended, a log that should still grow and does not is given up after this time.
   static constexpr std::chrono::seconds kPatience{10};
 
@@ -59,12 +68,18 @@ class LogReader final : public StreamReactor<grpc::ServerWriteReactor<v1::ReadLo
 
   // Reading thread.
   void Pump();
-  absl::Status OpenLog(LogReadQueue::Log& log);
-  bool SendNext(LogReadQueue::Log& log);
-  void SendEnd(const LogReadQueue::Log& log);
+  bool SendNext(LogReadQueue::Turn& turn);
+  absl::Status OpenLog(LogReadQueue::Turn& turn);
+  absl::Status SendPiece(LogReadQueue::Log& log);
+  absl::Status SendSelected(LogReadQueue::Log& log, LogSelection& selection);
+  void SendEnd(const LogReadQueue::Turn& turn);
+  v1::ReadLogsResponse ResponseFor(const LogReadQueue::Log& log, uint64_t offset) const;
 
   const JobId job_;
   const v1::ReadLogsRequest request_;
+  // Nothing: every byte is sent.
+  const absl::StatusOr<std::optional<LogFilterOptions>> filter_;
+  const KnownPositions known_;
   LogReaderHub& hub_;
 
   // Of the loop.
@@ -77,6 +92,11 @@ class LogReader final : public StreamReactor<grpc::ServerWriteReactor<v1::ReadLo
 
   // Written by the loop, with the mutex, while no pump runs.
   AttemptId attempt_;
+  // `tail_lines` concerns this attempt only.
+  uint32_t first_attempt_ = 0;
+  // Of the pump, and reset like `attempt_`: one for each log that was opened, where the request
+  // filters.
+  std::vector<std::unique_ptr<LogSelection>> selections_;
 
   Mutex mutex_;
   // Not reset while a pump runs.
