@@ -48,13 +48,11 @@ bool LineView::holds_text() const {
 }
 
 void LineView::OnFrame(uint32_t rank, const Frame& frame) {
-  if (frame.time_ns < options_.since_ns) return;
   switch (frame.kind) {
     case FrameKind::kStdout:
     case FrameKind::kStderr: {
       const LogStream stream =
           frame.kind == FrameKind::kStdout ? LogStream::kStdout : LogStream::kStderr;
-      if (options_.stream && *options_.stream != stream) return;
       if (options_.raw) {
         out_->append(frame.payload);
       } else {
@@ -65,7 +63,8 @@ void LineView::OnFrame(uint32_t rank, const Frame& frame) {
     case FrameKind::kGap:
     case FrameKind::kHole: {
       const std::optional<FrameGap> gap = DroppedBy(frame);
-      if (gap && !options_.raw) LinesOf(rank).AddGap(gap->stdout_bytes, gap->stderr_bytes, out_);
+      if (!gap || options_.raw || frame.time_ns < options_.since_ns) return;
+      LinesOf(rank).AddGap(gap->stdout_bytes, gap->stderr_bytes, out_);
       return;
     }
     case FrameKind::kEnd:

@@ -1,4 +1,4 @@
-// Makes labelled console text of frames: one LineAssembler per rank, colours, filters. Pure; for
+// Makes labelled console text of frames: one LineAssembler per rank, colours. Pure; for
 // one thread at a time.
 #pragma once
 
@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <regex>
 #include <string>
 #include <string_view>
 
@@ -30,9 +28,7 @@ class LineView final : public FrameSink {
     bool colour = false;
     // Bytes as they are: no labels, no lines.
     bool raw = false;
-    // Only this stream.
-    std::optional<LogStream> stream;
-    // Only frames of this time (nanoseconds since 1970, clock of the node) or later; 0: all.
+    // Gaps before this time (nanoseconds since 1970, clock of the node) are not told.
     int64_t since_ns = 0;
   };
 

@@ -46,6 +46,11 @@ void LogDemux::Take(const v1::ReadLogsResponse& piece) {
       sink_.OnDamage(rank, source.reader.offset());
     }
   }
+  if (!source.damaged && piece.has_damaged_at()) {
+    source.damaged = true;
+    TellHole(rank, source);
+    sink_.OnDamage(rank, piece.damaged_at());
+  }
   if (!piece.end()) return;
   TellHole(rank, source);
   sink_.OnRankEnd(rank, piece.missing_bytes());

@@ -45,7 +45,14 @@ void LogFollower::Run() {
 }
 
 absl::Status LogFollower::ReadOnce() {
-  return source_.ReadLogs(options_.request, cancellation_,
+  v1::ReadLogsRequest request = options_.request;
+  for (const auto& [rank, position] : positions_) {
+    v1::LogPosition* from = request.add_from();
+    from->set_rank(rank);
+    from->set_attempt(position.attempt);
+    from->set_offset(position.next);
+  }
+  return source_.ReadLogs(request, cancellation_,
                           [this](v1::ReadLogsResponse piece) { return Forward(std::move(piece)); });
 }
 

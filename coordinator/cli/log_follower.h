@@ -1,6 +1,6 @@
 // Reads the output of a job on a thread of its own and hands the pieces on. Survives short losses
-// of the coordinator: it asks again and skips what it has already handed on. The owner may call
-// `Cancel` and `Wait` from any thread.
+// of the coordinator: it asks again for what is behind the pieces that it has handed on. The owner
+// may call `Cancel` and `Wait` from any thread.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>

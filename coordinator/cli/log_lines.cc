@@ -1,7 +1,6 @@
 #include "coordinator/cli/log_lines.h"
 
 #include <fmt/format.h>
-#include <regex.h>
 
 #include <algorithm>
 #include <utility>
@@ -85,7 +84,7 @@ void LineSplitter::Give(uint32_t rank, LogStream stream, int64_t time_ns) {
 }
 
 void LineSplitter::Note(uint32_t rank, std::string text) {
-  on_line_({RankOf(rank).time_ns, rank, LogStream::kStderr, std::move(text)});
+  on_line_({RankOf(rank).time_ns, rank, LogStream::kStderr, std::move(text), true});
 }
 
 void LineTail::Add(LogLine line) {
@@ -105,33 +104,6 @@ std::vector<LogLine> LineTail::Take(bool by_time) {
                      [](const LogLine& a, const LogLine& b) { return a.time_ns < b.time_ns; });
   }
   return all;
-}
-
-absl::StatusOr<LineMatcher> LineMatcher::Make(const std::string& expression) {
-  auto* compiled = new regex_t;
-  if (const int error = ::regcomp(compiled, expression.c_str(), REG_EXTENDED | REG_NOSUB);
-      error != 0) {
-    char text[200];
-    ::regerror(error, compiled, text, sizeof(text));
-    delete compiled;
-    return absl::InvalidArgumentError(fmt::format("'{}': {}", expression, text));
-  }
-  LineMatcher matcher;
-  matcher.compiled_ = std::shared_ptr<void>(compiled, [](void* pointer) {
-    auto* regex = static_cast<regex_t*>(pointer);
-    ::regfree(regex);
-    delete regex;
-  });
-  return matcher;
-}
-
-bool LineMatcher::Matches(std::string_view text) const {
-  // REG_STARTEND: lines may hold NUL and have none at their end.
-  regmatch_t range = {};
-  range.rm_so = 0;
-  range.rm_eo = static_cast<regoff_t>(text.size());
-  return ::regexec(static_cast<const regex_t*>(compiled_.get()), text.data(), 1, &range,
-                   REG_STARTEND) == 0;
 }
 
 }  // namespace muster

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
-#include <absl/status/statusor.h>
 
 #include <cstdint>
 #include <deque>
@@ -27,6 +26,8 @@ struct LogLine {
   LogStream stream = LogStream::kStdout;
   // Without its newline.
   std::string text;
+  // Written by Muster, about output that is missing.
+  bool is_note = false;
 };
 
 class LineSplitter final : public FrameSink {
@@ -75,16 +76,6 @@ class LineTail {
  private:
   const size_t count_;
   std::map<uint32_t, std::deque<LogLine>> lines_;
-};
-
-// Tells whether lines match an extended regular expression (POSIX).
-class LineMatcher {
- public:
-  static absl::StatusOr<LineMatcher> Make(const std::string& expression);
-  bool Matches(std::string_view text) const;
-
- private:
-  std::shared_ptr<void> compiled_;
 };
 
 }  // namespace muster

@@ -1,5 +1,6 @@
 // `coordinator logs`. Whole output goes through the console; where lines are chosen, counted or
-// ordered, they are taken one by one.
+// ordered, they are taken one by one. What is chosen is left to the coordinator; only Muster's own
+// notes are made, and chosen, here.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include "coordinator/cli/since.h"
 #include "coordinator/cli/summary.h"
 #include "coordinator/cli/time_order.h"
+#include "coordinator/logs/line_pattern.h"
 
 namespace muster {
 namespace {
@@ -29,7 +31,9 @@ struct LogsFlags {
   std::string node;
   std::vector<uint32_t> ranks;
   std::optional<LogStream> stream;
-  std::optional<LineMatcher> matcher;
+  std::string grep;
+  // Of `grep`.
+  std::optional<LinePattern> pattern;
   std::optional<size_t> tail;
   int64_t since_ns = 0;
   bool follow = false;
@@ -37,7 +41,7 @@ struct LogsFlags {
   bool by_time = false;
   bool json = false;
 
-  bool line_by_line() const { return matcher || tail || by_time || json; }
+  bool line_by_line() const { return pattern || tail || by_time || json; }
 };
 
 int64_t NowNs() {
@@ -89,12 +93,13 @@ void Declare(Flags& flags, LogsFlags& out) {
   flags.Value(
       "grep,g", "RE",
       [&out](std::string_view value) -> std::string {
-        absl::StatusOr<LineMatcher> matcher = LineMatcher::Make(std::string(value));
-        if (!matcher.ok()) return std::string(MessageOf(matcher.status()));
-        out.matcher = *std::move(matcher);
+        absl::StatusOr<LinePattern> pattern = LinePattern::Make(value);
+        if (!pattern.ok()) return std::string(MessageOf(pattern.status()));
+        out.grep = value;
+        out.pattern = *std::move(pattern);
         return "";
       },
-      "only lines that match an extended regular expression");
+      "only lines that match a regular expression (RE2)");
   flags.Switch("raw", &out.raw, "bytes as the ranks wrote them: no labels, nothing held back");
   flags.Value(
       "order", "arrival|time",
@@ -144,6 +149,15 @@ LogFollower::Options ReadingOptions(const v1::Job& job, const std::vector<uint32
   logs.request.set_follow(flags.follow);
   if (ranks.size() < job.world_size())
     logs.request.mutable_ranks()->Add(ranks.begin(), ranks.end());
+  if (flags.stream) {
+    logs.request.add_streams(*flags.stream == LogStream::kStdout ? v1::ReadLogsRequest::STDOUT
+                                                                 : v1::ReadLogsRequest::STDERR);
+  }
+  logs.request.set_since_ns(flags.since_ns);
+  logs.request.set_grep(flags.grep);
+  // Also where nothing else asks for them: lines keep their beginnings and times.
+  logs.request.set_whole_lines(flags.line_by_line() &&
+                               (flags.stream || flags.since_ns != 0 || flags.tail));
   logs.reconnect = flags.follow ? place.reconnect : std::chrono::milliseconds(0);
   return logs;
 }
@@ -156,7 +170,6 @@ int PrintAll(JobSource& source, LogFollower::Options logs, const v1::Job& job,
   options.view.terminal = ::isatty(STDOUT_FILENO) == 1 && !flags.raw;
   options.view.colour = WantsColour(STDOUT_FILENO);
   options.view.raw = flags.raw;
-  options.view.stream = flags.stream;
   options.view.since_ns = flags.since_ns;
   options.view.host_of = [&job](uint32_t rank) { return HostOf(job, rank); };
   std::promise<void> done;
@@ -177,14 +190,23 @@ int PrintAll(JobSource& source, LogFollower::Options logs, const v1::Job& job,
   return 0;
 }
 
-// Reads until the source says that this is all; `follower` runs on a thread of its own.
+// Notes are lines on stderr; the source does not know them.
+bool ShowsNote(const LogLine& note, const LogsFlags& flags) {
+  if (flags.stream && *flags.stream != note.stream) return false;
+  if (note.time_ns < flags.since_ns) return false;
+  return !flags.pattern || flags.pattern->Matches(note.text);
+}
+
+// Reads until the source says that this is all; `follower` runs on a thread of its own. With
+// `positions`, reading goes on there later, and lines that have not ended are left for then.
 absl::Status ReadAll(JobSource& source, LogFollower::Options logs, LineSplitter& splitter,
                      LinePrinter& printer, LogFollower::Positions* positions) {
   std::promise<absl::Status> done;
   LogFollower follower(
       source, std::move(logs),
-      [&](const v1::ReadLogsResponse& piece) {
+      [&](v1::ReadLogsResponse piece) {
         if (positions != nullptr) {
+          if (piece.end()) piece.clear_data();
           (*positions)[piece.rank()] = {piece.attempt(), piece.offset() + piece.data().size()};
         }
         splitter.Take(piece);
@@ -200,9 +222,7 @@ int PrintLines(JobSource& source, LogFollower::Options logs, const v1::Job& job,
   std::optional<LineTail> tail;
   if (flags.tail) tail.emplace(*flags.tail);
   const auto take = [&](LogLine line) {
-    if (flags.stream && line.stream != *flags.stream) return;
-    if (line.time_ns < flags.since_ns) return;
-    if (flags.matcher && !flags.matcher->Matches(line.text)) return;
+    if (line.is_note && !ShowsNote(line, flags)) return;
     if (tail) {
       tail->Add(std::move(line));
     } else {
@@ -221,7 +241,9 @@ int PrintLines(JobSource& source, LogFollower::Options logs, const v1::Job& job,
       // What is there first, then what comes.
       LogFollower::Options past = logs;
       past.request.set_follow(false);
-      status = ReadAll(source, std::move(past), splitter, printer, &logs.from);
+      past.request.set_tail_lines(*flags.tail);
+      status =
+          ReadAll(source, std::move(past), splitter, printer, flags.follow ? &logs.from : nullptr);
       if (!flags.follow) splitter.Finish();
       for (const LogLine& line : tail->Take(flags.by_time)) printer.Print(line);
       printer.Flush();

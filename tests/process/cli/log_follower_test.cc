@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/process/cli/pipes.h"
 #include "tests/process/cli/scripted_source.h"
 #include "tests/unit/cli/log_bytes.h"
@@ -46,6 +48,16 @@ TEST(LogFollower, ResumesWithoutRepeating) {
   absl::Status status;
   EXPECT_THAT(Follow(source, options, &status), ElementsAre("0:0:abc", "1:0:x.", "0:3:d", "0:4:."));
   EXPECT_TRUE(status.ok());
+  // It also tells what it has, so that the source need not send it.
+  const std::vector<v1::ReadLogsRequest> requests = source.requests();
+  ASSERT_EQ(requests.size(), 2u);
+  EXPECT_EQ(requests[0].from_size(), 0);
+  std::map<uint32_t, uint64_t> known;
+  for (const v1::LogPosition& position : requests[1].from()) {
+    EXPECT_EQ(position.attempt(), 1u);
+    known[position.rank()] = position.offset();
+  }
+  EXPECT_THAT(known, ElementsAre(::testing::Pair(0, 3), ::testing::Pair(1, 1)));
 }
 
 TEST(LogFollower, StartsBehindWhatIsKnown) {

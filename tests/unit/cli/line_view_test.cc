@@ -49,17 +49,10 @@ TEST(LineView, HoldsStreamsApart) {
             "[0@node-1] err\n[0@node-1] out\n");
 }
 
-TEST(LineView, ShowsOneStreamOnly) {
+TEST(LineView, LeavesOutGapsThatAreTooOld) {
   LineView::Options options = ForPipe();
-  options.stream = LogStream::kStderr;
-  EXPECT_EQ(Show(options, {Piece(0, 0, OutFrame("out\n") + ErrFrame("err\n"))}),
-            "[0@node-1] err\n");
-}
-
-TEST(LineView, LeavesOutWhatIsTooOld) {
-  LineView::Options options = ForPipe();
-  options.since_ns = 10;
-  EXPECT_EQ(Show(options, {Piece(0, 0, OutFrame("old\n", 9) + OutFrame("new\n", 10))}),
+  options.since_ns = 2;
+  EXPECT_EQ(Show(options, {Piece(0, 0, GapFrame(1, 1) + OutFrame("new\n", 10))}),
             "[0@node-1] new\n");
 }
 

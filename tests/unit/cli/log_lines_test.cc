@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using testing::ErrFrame;
+using testing::GapFrame;
 using testing::OutFrame;
 using testing::Piece;
 
@@ -49,13 +50,31 @@ TEST(LineTail, MayKeepNothing) {
   EXPECT_THAT(tail.Take(false), ElementsAre());
 }
 
-TEST(LineMatcher, TakesExtendedExpressions) {
-  const LineMatcher matcher = *LineMatcher::Make("loss=[0-9]+|NaN$");
-  EXPECT_TRUE(matcher.Matches("step 3 loss=12"));
-  EXPECT_TRUE(matcher.Matches("it is NaN"));
-  EXPECT_FALSE(matcher.Matches("NaN it is"));
-  EXPECT_TRUE(matcher.Matches(std::string_view("a\0b NaN", 7)));
-  EXPECT_FALSE(LineMatcher::Make("(").ok());
+TEST(LineSplitter, MarksItsNotes) {
+  std::vector<std::string> notes;
+  LineSplitter splitter(ControlSequences::kKeep, [&](const LogLine& line) {
+    if (line.is_note) notes.push_back(Short(line));
+  });
+  splitter.Take(Piece(0, 0, OutFrame("a\nb", 5) + GapFrame(2, 3) + OutFrame("c\n", 6)));
+  EXPECT_THAT(notes,
+              ElementsAre("1e0:(muster: output lost here: 2 bytes of stdout, 3 bytes of stderr)"));
+}
+
+TEST(LineSplitter, TellsOnceOfDamageAtTheSource) {
+  std::vector<std::string> lines;
+  LineSplitter splitter(ControlSequences::kKeep,
+                        [&](const LogLine& line) { lines.push_back(Short(line)); });
+  const std::string bytes = OutFrame("a\nb", 5);
+  splitter.Take(Piece(0, 0, bytes));
+  v1::ReadLogsResponse damage = Piece(0, bytes.size(), "");
+  damage.set_damaged_at(700);
+  splitter.Take(damage);
+  splitter.Take(damage);
+  splitter.Take(Piece(0, bytes.size(), "", /*end=*/true));
+  EXPECT_THAT(
+      lines,
+      ElementsAre("5o0:a", "5o0:b",
+                  "5e0:(muster: the stored log is damaged at byte 700; the rest is left out)"));
 }
 
 }  // namespace
