@@ -45,7 +45,8 @@ void LogFilter::Take(const Frame& frame, std::string* out) {
       TakeText(frame.payload, target);
       return;
     case FrameKind::kHole:
-      EndHeld(/*count=*/true, out);
+      // Where nothing was lost, no line ends.
+      if (DroppedBy(frame) != FrameGap()) EndHeld(/*count=*/true, out);
       // Readers take holes without anything between them for one.
       if (behind_hole_ && text_behind_hole_) Emit({FrameKind::kStdout, frame.time_ns, out}, {});
       Emit(target, frame.payload.substr(0, kFrameCountersBytes));
@@ -106,7 +107,9 @@ void LogFilter::EndHeld(bool count, std::string* out) {
   for (const FrameKind kind : {FrameKind::kStdout, FrameKind::kStderr}) {
     Held& held = held_[IndexOf(kind)];
     const Target target{kind, log_time_ns_, out};
-    if (!held.text.empty() && (held.continued ? held.passes : Passes(held.text, log_time_ns_))) {
+    // A lone carriage return shows nothing: nobody takes it for a line.
+    if (!NewestState(held.text).empty() &&
+        (held.continued ? held.passes : Passes(held.text, log_time_ns_))) {
       Collect(held.text, count ? 1 : 0, target);
     }
     EmitCollected(target);

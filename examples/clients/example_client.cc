@@ -1,9 +1,12 @@
 // A client of the gRPC API in C++: submits a job, watches it, prints its output, and ends with its
 // exit status.
 //
-//   example_client unix:/path/to/coordinator.sock REQUEST_ID HOST[,HOST...] PROGRAM [ARGUMENT...]
+//   example_client [--grep RE] unix:/path/to/coordinator.sock REQUEST_ID HOST[,HOST...] PROGRAM
+//       [ARGUMENT...]
 //
-// The request id names the job: run again with the same one, the client finds the job of before.
+// With --grep it gets only the lines that match a regular expression; the coordinator leaves out
+// the others. The request id names the job: run again with the same one, the client finds the job
+// of before.
 #include <grpcpp/grpcpp.h>
 
 #include <iostream>
@@ -20,11 +23,12 @@ namespace {
 namespace v1 = muster::v1;
 
 // Prints what the ranks write, while it comes.
-void PrintOutput(v1::JobService::Stub& jobs, const std::string& job_id) {
+void PrintOutput(v1::JobService::Stub& jobs, const std::string& job_id, const std::string& grep) {
   grpc::ClientContext context;
   v1::ReadLogsRequest request;
   request.set_job_id(job_id);
   request.set_follow(true);
+  request.set_grep(grep);
   const auto stream = jobs.ReadLogs(&context, request);
   // Output comes as frames: each has its time and its stream, and may be cut anywhere by the
   // pieces.
@@ -47,9 +51,15 @@ void PrintOutput(v1::JobService::Stub& jobs, const std::string& job_id) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::string grep;  // everything
+  if (argc > 2 && std::string(argv[1]) == "--grep") {
+    grep = argv[2];
+    argc -= 2;
+    argv += 2;
+  }
   if (argc < 5) {
-    std::cerr
-        << "usage: example_client unix:/SOCKET REQUEST_ID HOST[,HOST...] PROGRAM [ARGUMENT...]\n";
+    std::cerr << "usage: example_client [--grep RE] unix:/SOCKET REQUEST_ID HOST[,HOST...] PROGRAM "
+                 "[ARGUMENT...]\n";
     return 2;
   }
   // A proxy of the shell's environment must not get between.
@@ -84,7 +94,7 @@ int main(int argc, char** argv) {
     }
   }
   std::cerr << "job " << job.job_id() << "\n";
-  std::thread output([&] { PrintOutput(*jobs, job.job_id()); });
+  std::thread output([&] { PrintOutput(*jobs, job.job_id(), grep); });
 
   grpc::ClientContext context;
   v1::WatchJobRequest watch;

@@ -2,9 +2,9 @@
 """A client of the gRPC API in Python: submits a job, watches it, prints its output, and ends with its exit status.
 
     PYTHONPATH=build/release/gen_python examples/clients/example_client.py \
-        unix:/path/to/coordinator.sock REQUEST_ID HOST[,HOST...] PROGRAM [ARGUMENT...]
+        [--grep RE] unix:/path/to/coordinator.sock REQUEST_ID HOST[,HOST...] PROGRAM [ARGUMENT...]
 
-The request id names the job: run again with the same one, the client finds the job of before. Needs Debian's
+With --grep it gets only the lines that match a regular expression; the coordinator leaves out the others. The request id names the job: run again with the same one, the client finds the job of before. Needs Debian's
 python3-grpcio and python3-protobuf.
 """
 
@@ -41,10 +41,10 @@ class FrameReader:
         self._bytes = self._bytes[at:]
 
 
-def print_output(jobs, job_id):
+def print_output(jobs, job_id, grep):
     """Prints what the ranks write, while it comes."""
     readers = {}
-    for piece in jobs.ReadLogs(job_pb2.ReadLogsRequest(job_id=job_id, follow=True)):
+    for piece in jobs.ReadLogs(job_pb2.ReadLogsRequest(job_id=job_id, follow=True, grep=grep)):
         for kind, payload in readers.setdefault(piece.rank, FrameReader()).feed(piece.data):
             if kind in (STDOUT, STDERR):
                 stream = sys.stdout if kind == STDOUT else sys.stderr
@@ -55,9 +55,14 @@ def print_output(jobs, job_id):
 
 
 def main():
-    if len(sys.argv) < 5:
+    words = sys.argv[1:]
+    grep = b""  # Everything.
+    if len(words) > 1 and words[0] == "--grep":
+        grep = words[1].encode()
+        words = words[2:]
+    if len(words) < 4:
         sys.exit(__doc__)
-    address, request_id, hosts, program, *arguments = sys.argv[1:]
+    address, request_id, hosts, program, *arguments = words
     # A proxy of the shell's environment must not get between.
     channel = grpc.insecure_channel(address, options=[("grpc.enable_http_proxy", 0)])
     jobs = job_pb2_grpc.JobServiceStub(channel)
@@ -74,7 +79,7 @@ def main():
         print(f"submit: {error.details()}", file=sys.stderr)
         return 122
     print(f"job {job.job_id}", file=sys.stderr)
-    output = threading.Thread(target=print_output, args=(jobs, job.job_id))
+    output = threading.Thread(target=print_output, args=(jobs, job.job_id, grep))
     output.start()
     state = None
     for change in jobs.WatchJob(job_pb2.WatchJobRequest(job_id=job.job_id)):

@@ -16,6 +16,7 @@ using ::testing::AllOf;
 using testing::Cluster;
 using testing::CommandRun;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ExampleClients : public ::testing::TestWithParam<bool> {
  protected:
@@ -23,9 +24,13 @@ class ExampleClients : public ::testing::TestWithParam<bool> {
     box_.Set("PYTHONPATH", PYTHON_STUBS);
     cluster_.Start();
   }
-  CommandRun Start(const std::string& request_id, const std::string& script) {
-    const std::vector<std::string> arguments = {
-        "unix:" + cluster_.socket(), request_id, "node-1,node-2", "/bin/sh", "-c", script};
+  CommandRun Start(const std::string& request_id, const std::string& script,
+                   std::vector<std::string> arguments = {}) {
+    for (const std::string& word :
+         {"unix:" + cluster_.socket(), request_id, std::string("node-1,node-2"),
+          std::string("/bin/sh"), std::string("-c"), script}) {
+      arguments.push_back(word);
+    }
     if (!GetParam()) return box_.StartProgram("example_client", arguments);
     std::vector<std::string> words = {EXAMPLE_CLIENT_PY};
     words.insert(words.end(), arguments.begin(), arguments.end());
@@ -43,6 +48,14 @@ TEST_P(ExampleClients, SubmitWatchAndReadLogs) {
   EXPECT_THAT(run.out(), AllOf(HasSubstr("to stdout 0\n"), HasSubstr("to stdout 1\n")));
   EXPECT_THAT(run.err(), AllOf(HasSubstr("to stderr 1\n"), HasSubstr("state RUNNING"),
                                HasSubstr("state FAILED")));
+}
+
+TEST_P(ExampleClients, GetOnlyLinesThatMatch) {
+  CommandRun run =
+      Start("grep", "echo one $RANK; echo two $RANK; echo two err >&2", {"--grep", "^two [0-9]$"});
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_THAT(run.out(), ::testing::AnyOf("two 0\ntwo 1\n", "two 1\ntwo 0\n"));
+  EXPECT_THAT(run.err(), Not(HasSubstr("two err")));
 }
 
 TEST_P(ExampleClients, TheSameRequestIdIsTheSameJob) {

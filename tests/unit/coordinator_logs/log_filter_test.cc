@@ -121,6 +121,8 @@ TEST(LogFilter, ChoosesWholeLinesByTheTimeOfTheirEnd) {
 TEST(LogFilter, EndsALineAtAGapAHoleAndTheEnd) {
   EXPECT_THAT(Filter(Grep("."), File().Out("a").Gap(1).Out("b").Hole(1).Err("c").Out("d").End()),
               ElementsAre("2o:a", "2gap", "4o:b", "4hole", "7o:d", "7e:c", "7end"));
+  EXPECT_THAT(Filter(Grep("^$"), File().Out("\r").Gap(1).Out("\n").End()),
+              ElementsAre("2gap", "3o:\n", "4end"));
   EXPECT_THAT(Filter(Grep("ab"), File().Out("a").Gap(1).Out("b\n")), ElementsAre("2gap", "3o:"));
 }
 
@@ -135,6 +137,11 @@ TEST(LogFilter, NeverLeavesOutGapsHolesAndTheEnd) {
 TEST(LogFilter, KeepsHolesApartThatTextLayBetween) {
   EXPECT_THAT(Filter(Grep("x"), File().Hole(1).Hole(2).Out("a\n").Hole(3).Err("b").Gap(4).Hole(5)),
               ElementsAre("1hole", "2hole", "4o:", "4hole", "6gap", "7hole"));
+}
+
+TEST(LogFilter, KeepsLinesTogetherAcrossAHoleOfNothing) {
+  EXPECT_THAT(Filter(Grep("ab"), File().Out("a").Hole(0).Out("b\n")),
+              ElementsAre("2hole", "3o:ab\n"));
 }
 
 TEST(LogFilter, TellsTheTimeOfTheLastFrameWhereTheFileStops) {
