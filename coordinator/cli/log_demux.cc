@@ -3,11 +3,11 @@
 namespace muster {
 
 void LogDemux::TellHole(uint32_t rank, Source& source) {
-  if (source.hole == FrameGap()) return;
-  const auto payload = EncodeFrameGap(source.hole);
-  source.hole = {};
-  sink_.OnFrame(rank, {FrameKind::kGap, source.hole_time_ns,
-                       std::string_view(payload.data(), payload.size())});
+  const std::optional<HoleMerger::Hole> hole = source.holes.Tell();
+  if (!hole.has_value()) return;
+  const auto payload = EncodeFrameGap(hole->dropped);
+  sink_.OnFrame(rank,
+                {FrameKind::kGap, hole->time_ns, std::string_view(payload.data(), payload.size())});
 }
 
 void LogDemux::Take(const v1::ReadLogsResponse& piece) {
@@ -29,13 +29,7 @@ void LogDemux::Take(const v1::ReadLogsResponse& piece) {
     if (piece.offset() == expected) {
       source.reader.Feed(piece.data());
       while (const std::optional<Frame> frame = source.reader.Next()) {
-        if (frame->kind == FrameKind::kHole) {
-          const FrameGap hole = DroppedBy(*frame).value_or(FrameGap());
-          source.hole.stdout_bytes += hole.stdout_bytes;
-          source.hole.stderr_bytes += hole.stderr_bytes;
-          source.hole_time_ns = frame->time_ns;
-          continue;
-        }
+        if (source.holes.Take(*frame)) continue;
         TellHole(rank, source);
         sink_.OnFrame(rank, *frame);
       }

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "common/io/log_frame.h"
+#include "coordinator/logs/hole_merger.h"
 #include "muster/v1/job.pb.h"
 
 namespace muster {
@@ -37,9 +38,8 @@ class LogDemux {
     uint32_t attempt = 0;
     FrameReader reader;
     bool damaged = false;
-    // Holes that the sink was not told of yet, and the time of the last.
-    FrameGap hole;
-    int64_t hole_time_ns = 0;
+    // Holes that the sink was not told of yet.
+    HoleMerger holes;
   };
 
   void TellHole(uint32_t rank, Source& source);

@@ -22,6 +22,7 @@ void LogFilter::Add(std::string_view bytes, std::string* out) {
   reader_.Feed(bytes);
   while (const std::optional<Frame> frame = reader_.Next()) Take(*frame, out);
   if (!reader_.corrupt()) return;
+  TellHole(out);
   EndHeld(/*count=*/true, out);
   if (!reader_.ended()) TellTime(out);
   damaged_at_ = reader_.offset();
@@ -30,35 +31,32 @@ void LogFilter::Add(std::string_view bytes, std::string* out) {
 void LogFilter::Finish(std::string* out) {
   if (reader_.ended() || damaged_at_.has_value()) return;
   const uint64_t position = position_;
+  TellHole(out);
   EndHeld(/*count=*/false, out);
   TellTime(out);
   position_ = position;
 }
 
 void LogFilter::Take(const Frame& frame, std::string* out) {
+  if (holes_.Take(frame)) return;
+  TellHole(out);
   log_time_ns_ = frame.time_ns;
   const Target target{frame.kind, frame.time_ns, out};
-  switch (frame.kind) {
-    case FrameKind::kStdout:
-    case FrameKind::kStderr:
-      text_behind_hole_ = true;
-      TakeText(frame.payload, target);
-      return;
-    case FrameKind::kHole:
-      // Where nothing was lost, no line ends.
-      if (DroppedBy(frame) != FrameGap()) EndHeld(/*count=*/true, out);
-      // Readers take holes without anything between them for one.
-      if (behind_hole_ && text_behind_hole_) Emit({FrameKind::kStdout, frame.time_ns, out}, {});
-      Emit(target, frame.payload.substr(0, kFrameCountersBytes));
-      behind_hole_ = true;
-      text_behind_hole_ = false;
-      return;
-    case FrameKind::kGap:
-    case FrameKind::kEnd:
-      EndHeld(/*count=*/true, out);
-      Emit(target, frame.payload);
-      return;
+  if (frame.kind == FrameKind::kStdout || frame.kind == FrameKind::kStderr) {
+    TakeText(frame.payload, target);
+  } else {
+    EndHeld(/*count=*/true, out);
+    Emit(target, frame.payload);
   }
+}
+
+void LogFilter::TellHole(std::string* out) {
+  const std::optional<HoleMerger::Hole> hole = holes_.Tell();
+  if (!hole.has_value()) return;
+  log_time_ns_ = hole->time_ns;
+  EndHeld(/*count=*/true, out);
+  const auto payload = EncodeFrameGap(hole->dropped);
+  Emit({FrameKind::kGap, hole->time_ns, out}, {payload.data(), payload.size()});
 }
 
 void LogFilter::TakeText(std::string_view text, const Target& target) {
@@ -82,8 +80,8 @@ void LogFilter::TakeText(std::string_view text, const Target& target) {
 
 void LogFilter::HoldText(Held& held, std::string_view text, const Target& target) {
   while (HoldLine(text, kMaxLineBytes, held.text)) {
-    if (!std::exchange(held.continued, true)) held.passes = Passes(held.text, target.time_ns);
-    if (held.passes) Collect(held.text, 1, target);
+    if (!std::exchange(held.continued, true)) held.matches = Matches(held.text);
+    if (Passes(held, held.text, target.time_ns)) Collect(held.text, 1, target);
     held.text.clear();
   }
 }
@@ -93,7 +91,7 @@ void LogFilter::EndLine(Held& held, std::string_view line, const Target& target)
     HoldText(held, line, target);
     line = held.text;
   }
-  if (held.continued ? held.passes : Passes(line, target.time_ns)) {
+  if (Passes(held, line, target.time_ns)) {
     // The end of a line that was cut exactly there is no line of its own.
     const bool counts = !held.continued || !line.empty();
     Collect(line, 0, target);
@@ -108,8 +106,7 @@ void LogFilter::EndHeld(bool count, std::string* out) {
     Held& held = held_[IndexOf(kind)];
     const Target target{kind, log_time_ns_, out};
     // A lone carriage return shows nothing: nobody takes it for a line.
-    if (!NewestState(held.text).empty() &&
-        (held.continued ? held.passes : Passes(held.text, log_time_ns_))) {
+    if (!NewestState(held.text).empty() && Passes(held, held.text, log_time_ns_)) {
       Collect(held.text, count ? 1 : 0, target);
     }
     EmitCollected(target);
@@ -117,8 +114,11 @@ void LogFilter::EndHeld(bool count, std::string* out) {
   }
 }
 
-bool LogFilter::Passes(std::string_view line, int64_t time_ns) const {
-  if (time_ns < options_.since_ns) return false;
+bool LogFilter::Passes(const Held& held, std::string_view line, int64_t time_ns) const {
+  return time_ns >= options_.since_ns && (held.continued ? held.matches : Matches(line));
+}
+
+bool LogFilter::Matches(std::string_view line) const {
   return !options_.pattern.has_value() || options_.pattern->Matches(line);
 }
 
@@ -137,7 +137,6 @@ void LogFilter::EmitCollected(const Target& target) {
 }
 
 void LogFilter::Emit(const Target& target, std::string_view payload) {
-  behind_hole_ = false;
   position_ += kFrameHeaderBytes + payload.size();
   if (collected_.empty() ? lines_ < start_.skipped_lines : skipped_bytes_ == payload.size()) return;
   if (position_ <= start_.skipped_to) return;

@@ -13,6 +13,7 @@
 
 #include "common/io/log_frame.h"
 #include "coordinator/logs/carriage_return.h"
+#include "coordinator/logs/hole_merger.h"
 #include "coordinator/logs/line_pattern.h"
 
 namespace muster {
@@ -58,9 +59,9 @@ class LogFilter {
   // The unfinished line of one stream.
   struct Held {
     std::string text;
-    // It is too long: its first part was cut off, and decided with `passes`.
+    // It is too long: its first part was cut off, and matched with the pattern.
     bool continued = false;
-    bool passes = false;
+    bool matches = false;
   };
 
   // The frame that text goes into.
@@ -75,7 +76,9 @@ class LogFilter {
   void HoldText(Held& held, std::string_view text, const Target& target);
   void EndLine(Held& held, std::string_view line, const Target& target);
   void EndHeld(bool count, std::string* out);
-  bool Passes(std::string_view line, int64_t time_ns) const;
+  void TellHole(std::string* out);
+  bool Passes(const Held& held, std::string_view line, int64_t time_ns) const;
+  bool Matches(std::string_view line) const;
   // `text` passes; `lines`: how many end with it.
   void Collect(std::string_view text, uint64_t lines, const Target& target);
   void EmitCollected(const Target& target);
@@ -93,9 +96,8 @@ class LogFilter {
   // Time of the newest frame of the log, and of the newest that was given.
   int64_t log_time_ns_ = 0;
   int64_t given_time_ns_ = 0;
-  // The newest frame of the filtered file is a hole, and text came behind it.
-  bool behind_hole_ = false;
-  bool text_behind_hole_ = false;
+  // Holes that were not given yet.
+  HoleMerger holes_;
   // Text for one frame; of it, what `Start` leaves out.
   std::string collected_;
   size_t skipped_bytes_ = 0;

@@ -25,9 +25,9 @@ std::string Out(int64_t time_ns, std::string_view text) {
 std::string Err(int64_t time_ns, std::string_view text) {
   return Frame(FrameKind::kStderr, time_ns, text);
 }
-std::string Hole(int64_t time_ns, size_t padding) {
+std::string Dropped(FrameKind kind, int64_t time_ns, size_t padding) {
   const auto counters = EncodeFrameGap({7, 0});
-  return Frame(FrameKind::kHole, time_ns,
+  return Frame(kind, time_ns,
                std::string(counters.data(), counters.size()) + std::string(padding, '\0'));
 }
 std::string End(int64_t time_ns) {
@@ -55,8 +55,8 @@ class ReadLogsFilterTest : public ReadLogsTest {
 
 TEST_F(ReadLogsFilterTest, SendsOnlyWhatIsAskedFor) {
   Run();
-  const std::string file = Out(1, "old x\n") + Out(5, "x\ny\n") + Err(6, "x\n") + Hole(7, 50) +
-                           Out(8, "y\nyx\n") + End(9);
+  const std::string file = Out(1, "old x\n") + Out(5, "x\ny\n") + Err(6, "x\n") +
+                           Dropped(FrameKind::kHole, 7, 50) + Out(8, "y\nyx\n") + End(9);
   agent_->Upload(key_, 0, 0, file);
   agent_->Upload(key_, 1, 0, file);
   v1::ReadLogsRequest request = Grep(false, "x$");
@@ -65,7 +65,8 @@ TEST_F(ReadLogsFilterTest, SendsOnlyWhatIsAskedFor) {
   const ReadResult result = Read(request);
   ASSERT_TRUE(result.status.ok()) << result.status.error_message();
   ASSERT_EQ(result.bytes.size(), 1u);
-  EXPECT_EQ(result.bytes.at(0), Out(5, "x\n") + Hole(7, 0) + Out(8, "yx\n") + End(9));
+  EXPECT_EQ(result.bytes.at(0),
+            Out(5, "x\n") + Dropped(FrameKind::kGap, 7, 0) + Out(8, "yx\n") + End(9));
   EXPECT_EQ(result.first_offset.at(0), 0u) << "a position in the filtered file";
 }
 
