@@ -54,6 +54,8 @@ void CoordinatorSession::OnConnected(AgentSessionSink* sink) {
   *message.mutable_hello() = owner_.MakeHello();
   message.mutable_hello()->mutable_version()->set_major(kProtocolMajor);
   message.mutable_hello()->mutable_version()->set_minor(kProtocolMinor);
+  message.mutable_hello()->set_steady_ns(
+      static_cast<uint64_t>(std::chrono::nanoseconds(hello_sent_.time_since_epoch()).count()));
   sink_->Send(std::move(message));
   ArmSilence();
 }

@@ -21,19 +21,27 @@ void SetDeadline(grpc::ClientContext& context, std::chrono::seconds limit) {
   context.set_deadline(std::chrono::system_clock::now() + limit);
 }
 
+// A coordinator that ends cancels the calls that it has: to its clients that is a connection that
+// broke, and as good a reason to ask again.
+absl::Status EndedByCoordinator(const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::CANCELLED) return FromGrpc(status);
+  return absl::UnavailableError("the coordinator ended during the call");
+}
+
 template <typename Request, typename Response, typename Method>
 absl::StatusOr<Response> Call(std::chrono::seconds limit, const Request& request, Method method) {
   grpc::ClientContext context;
   SetDeadline(context, limit);
   Response response;
   const grpc::Status status = method(&context, request, &response);
-  if (!status.ok()) return FromGrpc(status);
+  if (!status.ok()) return EndedByCoordinator(status);
   return response;
 }
 
 // Reads a stream to its end, or until `on_message` has enough.
 template <typename Message, typename Reader, typename OnMessage>
-absl::Status Drain(Reader& reader, grpc::ClientContext& context, const OnMessage& on_message) {
+absl::Status Drain(Reader& reader, grpc::ClientContext& context, const Cancellation& cancellation,
+                   const OnMessage& on_message) {
   Message message;
   bool enough = false;
   while (reader.Read(&message)) {
@@ -45,7 +53,8 @@ absl::Status Drain(Reader& reader, grpc::ClientContext& context, const OnMessage
     message.Clear();
   }
   const grpc::Status status = reader.Finish();
-  return enough ? absl::OkStatus() : FromGrpc(status);
+  if (enough) return absl::OkStatus();
+  return cancellation.cancelled() ? FromGrpc(status) : EndedByCoordinator(status);
 }
 
 // A channel that could not connect goes on trying only while somebody waits for it: gRPC's own
@@ -177,8 +186,8 @@ absl::Status Client::WatchJob(const std::string& job_id, Cancellation& cancellat
   if (broken_) LetItConnect(*control_channel_);
   const Cancellation::Scope scope(cancellation, context);
   const auto reader = jobs_->WatchJob(&context, request);
-  absl::Status status =
-      Drain<v1::WatchJobResponse>(*reader, context, [&on_job](v1::WatchJobResponse response) {
+  absl::Status status = Drain<v1::WatchJobResponse>(
+      *reader, context, cancellation, [&on_job](v1::WatchJobResponse response) {
         return on_job(std::move(*response.mutable_job()));
       });
   if (absl::IsUnavailable(status)) broken_ = true;
@@ -191,7 +200,7 @@ absl::Status Client::ReadLogs(const v1::ReadLogsRequest& request, Cancellation& 
   if (broken_) LetItConnect(*logs_channel_);
   const Cancellation::Scope scope(cancellation, context);
   const auto reader = logs_->ReadLogs(&context, request);
-  absl::Status status = Drain<v1::ReadLogsResponse>(*reader, context, on_logs);
+  absl::Status status = Drain<v1::ReadLogsResponse>(*reader, context, cancellation, on_logs);
   if (absl::IsUnavailable(status)) broken_ = true;
   return status;
 }

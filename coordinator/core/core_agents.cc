@@ -81,6 +81,10 @@ void CoordinatorCore::Impl::OnHello(SessionHandle handle, const v1::Hello& hello
   }
   const NodeId id(hello.node_id());
   const NodeEntry* known = nodes_.Find(id);
+  if (known != nullptr && known->IsStale(hello)) {
+    Note(NoteLevel::kWarn, fmt::format("late greeting refused node={}", id.value()));
+    return session->Close(absl::AbortedError("a newer session of this node has begun"));
+  }
   const bool same_journal = known != nullptr && known->record.journal_id() == hello.journal_id();
   uint64_t acked = hello.oldest_event_seq() > 0 ? hello.oldest_event_seq() - 1 : 0;
   if (same_journal) {
@@ -102,6 +106,7 @@ void CoordinatorCore::Impl::OnHello(SessionHandle handle, const v1::Hello& hello
   node.record.set_boot_id(hello.boot_id());
   node.record.set_journal_id(hello.journal_id());
   node.record.set_acked_event_seq(acked);
+  node.greeted_steady_ns = hello.steady_ns();
   *node.record.mutable_facts() = hello.facts();
   *node.record.mutable_last_welcome() = ToTimestamp(executor_.clock().WallNow());
   dirty_nodes_.insert(id);

@@ -42,6 +42,16 @@ struct NodeEntry {
   SessionHandle session = SessionHandle::kNone;
   TimePoint last_heard{};
   std::optional<WallTime> last_seen;
+  // Of the newest Hello that was taken, by the clock of the node's boot; 0 when there was none.
+  uint64_t greeted_steady_ns = 0;
+
+  // A Hello that was made before the newest one, or is that one again: a network has delivered it
+  // late or twice. What it says about attempts is not true any more. Never for a node that is lost:
+  // then nothing is left to be harmed, and a clock that went back must not keep a node away.
+  bool IsStale(const v1::Hello& hello) const {
+    return state != v1::Node::LOST && hello.boot_id() == record.boot_id() &&
+           hello.steady_ns() != 0 && hello.steady_ns() <= greeted_steady_ns;
+  }
 };
 
 class NodeTable {

@@ -39,6 +39,11 @@ while True:
 os._exit(23 if r == '1' else 0)
 )";
 
+// The id in the first line of a list.
+std::string JobOf(const CommandRun& list) {
+  return list.out().substr(list.out().find('\n') + 1, 6);
+}
+
 class CoordinatorKilled : public ::testing::Test {
  protected:
   CoordinatorKilled() : cluster_(2, 1), box_(cluster_.box()) {
@@ -96,18 +101,25 @@ TEST_F(CoordinatorKilled, ExitsDuringItsAbsenceAreTold) {
   ExpectAllThere(job);
 }
 
-TEST_F(CoordinatorKilled, TheCommandThatFollowsGoesOn) {
+// However it ends: told to, it cancels calls that others wait for.
+class CoordinatorEnds : public CoordinatorKilled, public ::testing::WithParamInterface<int> {};
+
+TEST_P(CoordinatorEnds, TheCommandThatFollowsGoesOn) {
   cluster_.Start();
   CommandRun run = box_.Start({"submit", "job.yaml"});
   ASSERT_TRUE(Talks());
   ASSERT_TRUE(WaitUntil([&] { return !run.out().empty(); }));
-  cluster_.KillCoordinator();
-  ASSERT_TRUE(Talks());
-  cluster_.StartCoordinator();
-  cluster_.AwaitNodes(2);
-  ASSERT_TRUE(Talks());
+  CommandRun waits = box_.Start({"wait", "--quiet", JobOf(box_.Run({"list"}))});
+  for (int i = 0; i < 3; ++i) {
+    cluster_.KillCoordinator(GetParam());
+    ASSERT_TRUE(Talks());
+    cluster_.StartCoordinator();
+    cluster_.AwaitNodes(2);
+    ASSERT_TRUE(Talks());
+  }
   box_.Write("enough", "");
   EXPECT_EQ(run.Wait(Seconds(120)), 23) << run.err();
+  EXPECT_EQ(waits.Wait(Seconds(120)), 23) << waits.err();
   // Every line once and in order.
   std::vector<std::string> lines[2];
   std::istringstream out(run.out());
@@ -122,6 +134,9 @@ TEST_F(CoordinatorKilled, TheCommandThatFollowsGoesOn) {
     EXPECT_TRUE(text == box_.Read("copy." + std::to_string(rank))) << "rank " << rank;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(By, CoordinatorEnds, ::testing::Values(SIGKILL, SIGTERM),
+                         [](const auto& one) { return one.param == SIGKILL ? "Kill" : "Term"; });
 
 TEST_F(CoordinatorKilled, WithAnAgentAtTheSameTime) {
   cluster_.Start();

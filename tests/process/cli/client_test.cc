@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "common/base/annotate.h"
+#include "tests/process/cli/fake_job_service.h"
 #include "tests/process/cli/pipes.h"
 
 namespace muster {
@@ -57,6 +58,28 @@ TEST(Client, MissingServerIsUnavailableAtOnce) {
   absl::StatusOr<std::unique_ptr<Client>> client = Connect("unix:/nonexistent/socket");
   ASSERT_TRUE(client.ok());
   EXPECT_TRUE(absl::IsUnavailable((*client)->GetJob("j").status()));
+}
+
+TEST(Client, CallsThatACoordinatorCancelsAtItsEndAreABrokenConnection) {
+  testing::FakeJobService service;
+  Client client = service.MakeClient();
+  service.CancelCalls(2);
+  // What asks again does so after this.
+  const absl::Status submitted = client.SubmitJob({}).status();
+  EXPECT_TRUE(absl::IsUnavailable(submitted)) << submitted;
+  Cancellation cancellation;
+  const absl::Status watched = client.WatchJob("j1", cancellation, [](v1::Job) { return true; });
+  EXPECT_TRUE(absl::IsUnavailable(watched)) << watched;
+  EXPECT_EQ(client.SubmitJob({})->job_id(), "j1");
+}
+
+TEST(Client, WhatIsCancelledHereStaysCancelled) {
+  testing::FakeJobService service;
+  Client client = service.MakeClient();
+  Cancellation cancellation;
+  cancellation.Cancel();
+  const absl::Status stopped = client.WatchJob("j1", cancellation, [](v1::Job) { return true; });
+  EXPECT_TRUE(absl::IsCancelled(stopped)) << stopped;
 }
 
 }  // namespace

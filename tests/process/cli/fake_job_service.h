@@ -61,12 +61,23 @@ class FakeJobService final : public v1::JobService::Service {
     ++breaks_;
     changed_.notify_all();
   }
+  // Ends the next calls of either kind as a coordinator does that is told to end.
+  void CancelCalls(int count) {
+    MutexLock lock(mutex_);
+    calls_to_cancel_ = count;
+  }
   std::vector<v1::CancelJobRequest> cancels() const {
     MutexLock lock(mutex_);
     return cancels_;
   }
 
   // --- JobService ---
+  grpc::Status SubmitJob(grpc::ServerContext*, const v1::SubmitJobRequest*, v1::Job* job) override {
+    MutexLock lock(mutex_);
+    if (calls_to_cancel_ > 0 && calls_to_cancel_-- > 0) return grpc::Status::CANCELLED;
+    job->set_job_id("j1");
+    return grpc::Status::OK;
+  }
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest*, v1::Job* job) override {
     MutexLock lock(mutex_);
     if (states_.empty()) return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such job");
@@ -84,6 +95,7 @@ class FakeJobService final : public v1::JobService::Service {
                         grpc::ServerWriter<v1::WatchJobResponse>* writer) override {
     size_t next = 0;
     MutexLock lock(mutex_);
+    if (calls_to_cancel_ > 0 && calls_to_cancel_-- > 0) return grpc::Status::CANCELLED;
     const int breaks = breaks_;
     for (;;) {
       if (over_ || breaks_ != breaks) return Gone();
@@ -136,6 +148,7 @@ class FakeJobService final : public v1::JobService::Service {
   bool logs_ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
   int breaks_ ABSL_GUARDED_BY(mutex_) = 0;
+  int calls_to_cancel_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<v1::CancelJobRequest> cancels_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;
 };

@@ -164,7 +164,9 @@ TEST_F(CoordinatorSessionTest, ForgetsAnOlderConnection) {
   Sink second;
   session_.OnConnected(&sink_);
   Welcome();
+  queue_.RunFor(milliseconds(1));
   session_.OnConnected(&second);
+  EXPECT_GT(second.sent[0].hello().steady_ns(), sink_.sent[0].hello().steady_ns());
   EXPECT_EQ(owner_.ended.size(), 1u);
   EXPECT_FALSE(sink_.closed.has_value());
   Welcome();

@@ -103,6 +103,39 @@ TEST(Contact, ANodeIsSuspectAsSoonAsItsStreamIsGoneAndFineWhenItComesBack) {
   EXPECT_EQ(world.Agent("node-1").Desired(job), Assignment::RUNNING);
 }
 
+// A network may deliver what a connection was sent after the agent has given it up for another one.
+TEST(Contact, AGreetingThatComesLateOrTwiceIsRefused) {
+  World world;
+  world.Join("node-1");
+  const v1::Hello late = world.Agent("node-1").greeting;
+  const JobId job = world.SubmitAndStart(world.Spec({"node-1"}));
+  const auto deliver_again = [&] {
+    FakeAgent sink("node-1");
+    v1::AgentMessage message;
+    *message.mutable_hello() = late;
+    const SessionHandle session = world.core().OnAgentConnected(&sink);
+    world.core().OnAgentMessage(session, std::move(message));
+    world.Settle();
+    const bool refused = sink.closed.has_value() && absl::IsAborted(*sink.closed);
+    world.core().OnAgentDisconnected(session);
+    world.Settle();
+    return refused;
+  };
+  EXPECT_TRUE(deliver_again());
+  EXPECT_FALSE(world.Agent("node-1").closed.has_value()) << "the session goes on";
+  EXPECT_EQ(world.Job(job).state(), v1::Job::RUNNING);
+  EXPECT_FALSE(world.Job(job).nodes(0).suspect());
+  world.Disconnect("node-1");
+  EXPECT_TRUE(deliver_again());
+  EXPECT_EQ(world.Job(job).state(), v1::Job::RUNNING);
+  world.Connect("node-1");
+  EXPECT_EQ(world.Agent("node-1").Desired(job), Assignment::RUNNING);
+  // Whatever happened to its clock: a node that was lost comes back.
+  world.Disconnect("node-1");
+  world.Run(seconds(11));
+  EXPECT_FALSE(deliver_again());
+}
+
 TEST(Contact, WhatALostNodeTellsLaterDoesNotChangeTheStory) {
   World world;
   const JobId job = world.SubmitAndStart(world.Spec({"node-1", "node-2"}));

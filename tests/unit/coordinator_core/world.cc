@@ -125,6 +125,8 @@ void World::Connect(const std::string& node) {
     report.set_generation(assignment.generation());
   }
   if (agent.acked_seq < agent.journal.size()) hello.set_oldest_event_seq(agent.acked_seq + 1);
+  hello.set_steady_ns(agent.greeting.steady_ns() + 1);
+  agent.greeting = hello;
   core_->OnAgentMessage(agent.session, std::move(message));
   Settle();
   if (agent.welcome.has_value()) {

@@ -37,6 +37,8 @@ class FakeAgent final : public AgentSink {
   uint64_t acked() const { return acked_seq; }
 
   v1::Hello hello;
+  // As it was sent last.
+  v1::Hello greeting;
   SessionHandle session = SessionHandle::kNone;
   std::vector<v1::Event> journal;
   // What came in the current session.
