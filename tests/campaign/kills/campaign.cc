@@ -41,6 +41,12 @@ bool IsRank(pid_t pid) {
   return name == "muster-shim";
 }
 
+// The coordinator was killed, or has cancelled the call because it was told to end.
+bool IsGone(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+         status.error_code() == grpc::StatusCode::CANCELLED;
+}
+
 bool IsTerminal(const v1::Job& job) {
   return job.state() == v1::Job::SUCCEEDED || job.state() == v1::Job::FAILED ||
          job.state() == v1::Job::CANCELLED;
@@ -48,12 +54,13 @@ bool IsTerminal(const v1::Job& job) {
 
 }  // namespace
 
-Campaign::Campaign(bool loss_allowed)
-    : loss_allowed_(loss_allowed),
+Campaign::Campaign(Options options)
+    : options_(options),
       seed_(SeedOfThisRun()),
       random_(seed_),
       cluster_(kNodes, kLanes),
       lanes_(kLanes) {
+  if (options_.relayed) AddRelays();
   cluster_.Start();
 }
 
@@ -101,7 +108,7 @@ bool Campaign::Submit(CampaignJob& job) {
     job.id = view.job_id();
     return true;
   }
-  if (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
+  if (!IsGone(status)) {
     Problem(job, "not accepted: " + status.error_message());
   }
   Forget();
@@ -116,7 +123,7 @@ bool Campaign::Look(CampaignJob& job) {
   v1::Job view;
   const grpc::Status status = Jobs().GetJob(&context, request, &view);
   if (!status.ok()) {
-    if (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
+    if (!IsGone(status)) {
       Problem(job, "cannot be looked at: " + status.error_message());
       return true;
     }
@@ -124,7 +131,7 @@ bool Campaign::Look(CampaignJob& job) {
     return false;
   }
   if (!IsTerminal(view)) return false;
-  const std::string problem = job.CheckEnd(view, loss_allowed_);
+  const std::string problem = job.CheckEnd(view, options_.loss_allowed);
   if (!problem.empty()) {
     Problem(job, problem);
     return true;
@@ -136,10 +143,11 @@ bool Campaign::Look(CampaignJob& job) {
   return true;
 }
 
-// False when the coordinator went away: to be tried again.
+// False when the coordinator went away, or output is still on its way: to be tried again. Does not
+// wait long for it, because it may wait for an agent that the test is about to start.
 bool Campaign::CheckLogs(const CampaignJob& job, const v1::Job& view) {
   grpc::ClientContext context;
-  SetDeadline(context, milliseconds(30'000));
+  SetDeadline(context, milliseconds(500));
   v1::ReadLogsRequest request;
   request.set_job_id(job.id);
   request.set_follow(true);
@@ -152,15 +160,16 @@ bool Campaign::CheckLogs(const CampaignJob& job, const v1::Job& view) {
     missing[response.rank()] += response.missing_bytes();
   }
   const grpc::Status status = stream->Finish();
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+  if (IsGone(status)) {
     Forget();
     return false;
   }
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) return false;
   if (!status.ok()) Problem(job, "logs cannot be read: " + status.error_message());
   for (const v1::JobRank& rank : view.ranks()) {
     const std::string problem = job.CheckLog(rank, files[rank.rank()]);
     if (!problem.empty()) Problem(job, problem);
-    if (missing[rank.rank()] > 0 && !loss_allowed_) {
+    if (missing[rank.rank()] > 0 && !options_.loss_allowed) {
       Problem(job,
               fmt::format("{} bytes of rank {} are missing", missing[rank.rank()], rank.rank()));
     }
@@ -174,6 +183,7 @@ void Campaign::Problem(const CampaignJob& job, const std::string& text) {
 
 void Campaign::Finish() {
   finishing_ = true;
+  for (auto& [index, relay] : relays_) relay->Set({});
   const auto all_over = [this] {
     Step();
     return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& job) { return !job; });
@@ -201,19 +211,27 @@ std::string Campaign::Report() const {
 bool Campaign::KillAnAgent() {
   const int index = std::uniform_int_distribution<int>(1, kNodes)(random_);
   if (Clock::now() < agent_due_[index]) return false;
-  cluster_.KillAgent(index);
-  cluster_.StartAgent(index);
+  RestartAgent(index);
   agent_due_[index] = SoonAfter(milliseconds(120));
   return true;
 }
 
 bool Campaign::KillTheCoordinator() {
   if (Clock::now() < coordinator_due_) return false;
-  cluster_.KillCoordinator();
-  cluster_.StartCoordinator();
-  Forget();
+  RestartTheCoordinator();
   coordinator_due_ = SoonAfter(milliseconds(600));
   return true;
+}
+
+void Campaign::RestartTheCoordinator() {
+  if (!cluster_.coordinator().ended()) cluster_.KillCoordinator();
+  cluster_.StartCoordinator();
+  Forget();
+}
+
+void Campaign::RestartAgent(int index) {
+  if (!cluster_.agent_run(index).ended()) cluster_.KillAgent(index);
+  cluster_.StartAgent(index);
 }
 
 bool Campaign::CancelAJob() {

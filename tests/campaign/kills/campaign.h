@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <random>
 #include <set>
@@ -13,6 +14,7 @@
 #include "muster/v1/job.grpc.pb.h"
 #include "tests/campaign/kills/campaign_job.h"
 #include "tests/integration/sandbox/cluster.h"
+#include "tests/testing/relay/relay.h"
 
 namespace muster::testing {
 
@@ -22,12 +24,21 @@ class Campaign {
   // Jobs at the same time, each in a slot of its own on every node.
   static constexpr uint32_t kLanes = 3;
 
-  // `loss_allowed`: shims are killed.
-  explicit Campaign(bool loss_allowed = false);
+  struct Options {
+    // Shims are killed: ranks may be lost.
+    bool loss_allowed = false;
+    // Every agent has a relay of its own between itself and the coordinator.
+    bool relayed = false;
+  };
+
+  explicit Campaign(Options options);
+  Campaign() : Campaign(Options()) {}
   ~Campaign();
 
   // The number of kills of a test: `usual`, times MUSTER_CAMPAIGN_FACTOR.
   static int Kills(int usual);
+  // True in long runs: what is a sample otherwise is to be complete.
+  static bool IsLong() { return Kills(1) > 1; }
 
   // Submits what is due and looks at what ended. Does not wait for anything that is not there.
   void Step();
@@ -41,19 +52,34 @@ class Campaign {
   // Restarts a random agent, or the coordinator, when it has lived for a random while.
   bool KillAnAgent();
   bool KillTheCoordinator();
+  // Starts it at once; one that still runs is killed first.
+  void RestartTheCoordinator();
+  void RestartAgent(int index);
   // Kills a random shim.
   bool KillAShim();
   // Cancels jobs at random moments from their submission on.
   bool CancelAJob();
+  // Changes what the network does to a random agent: delays, throttles, holds or swallows what is
+  // sent, cuts connections, refuses new ones, or works. For a random while.
+  bool HarmTheNetwork();
+  // Delivers what agents have sent a second time.
+  bool ReplayConnections();
+  // The relay of an agent, from 1.
+  Relay& relay(int index) { return *relays_.at(index); }
+  // Connections that were replayed to their ends.
+  uint64_t replayed() const;
 
   size_t jobs_checked() const { return jobs_checked_; }
   size_t lost_jobs() const { return lost_jobs_; }
   size_t cancelled_jobs() const { return cancelled_jobs_; }
   Cluster& cluster() { return cluster_; }
+  // Everything that is left to chance.
+  std::mt19937_64& random() { return random_; }
 
  private:
   using Clock = std::chrono::steady_clock;
 
+  void AddRelays();
   Clock::time_point SoonAfter(std::chrono::milliseconds most);
   v1::JobService::Stub& Jobs();
   void Forget();
@@ -63,10 +89,12 @@ class Campaign {
   bool CheckLogs(const CampaignJob& job, const v1::Job& view);
   void Problem(const CampaignJob& job, const std::string& text);
 
-  const bool loss_allowed_;
+  const Options options_;
   const uint64_t seed_;
   std::mt19937_64 random_;
   Cluster cluster_;
+  // By the number of the agent; they end before what they connect.
+  std::map<int, std::unique_ptr<Relay>> relays_;
   std::unique_ptr<v1::JobService::Stub> jobs_;
   std::vector<std::unique_ptr<CampaignJob>> lanes_;
   uint64_t next_number_ = 1;
@@ -79,6 +107,7 @@ class Campaign {
   Clock::time_point coordinator_due_;
   Clock::time_point shim_due_;
   Clock::time_point cancel_due_[kLanes];
+  Clock::time_point network_due_;
 };
 
 }  // namespace muster::testing

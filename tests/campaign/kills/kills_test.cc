@@ -59,7 +59,7 @@ TEST(Kills, OfJobsByTheirUsersLeaveNothing) {
 }
 
 TEST(Kills, OfShimsAreTold) {
-  Campaign campaign(/*loss_allowed=*/true);
+  Campaign campaign({.loss_allowed = true});
   const int kills = Campaign::Kills(100);
   for (int done = 0; done < kills && campaign.ok();) {
     campaign.Step();

@@ -45,11 +45,12 @@ void Cluster::StartAgent(int index) { StartAgentBy({}, index); }
 void Cluster::StartAgentBy(std::vector<std::string> words, int index) {
   agents_.erase(index);
   const std::string name = "node-" + std::to_string(index);
+  const auto target = targets_.find(index);
+  const std::string where = target != targets_.end() ? target->second : "unix:" + socket();
   words.push_back(Sandbox::Programs() + "/agent");
   for (const std::string& word :
-       {std::string("run"), std::string("--coordinator"), "unix:" + socket(),
-        std::string("--node-id"), name, std::string("--state-dir"), name, std::string("--slots"),
-        std::to_string(slots_)}) {
+       {std::string("run"), std::string("--coordinator"), where, std::string("--node-id"), name,
+        std::string("--state-dir"), name, std::string("--slots"), std::to_string(slots_)}) {
     words.push_back(word);
   }
   const std::string program = words.front();
@@ -62,19 +63,19 @@ void Cluster::KillAgent(int index, int signal) {
   EXPECT_NE(agents_.at(index).Wait(), -1) << "the agent does not end";
 }
 
-void Cluster::AwaitNodes(int count) {
-  int alive = 0;
+void Cluster::AwaitNodes(int count, const std::string& state) {
+  int found = 0;
   const auto enough = [&] {
     CommandRun run = box_.Run({"nodes", "-o", "json"});
     const auto nodes = nlohmann::json::parse(run.out(), nullptr, false);
-    alive = 0;
+    found = 0;
     if (nodes.is_discarded()) return false;
     for (const auto& node : nodes.value("nodes", nlohmann::json::array())) {
-      alive += node.value("state", "") == "alive" ? 1 : 0;
+      found += node.value("state", "") == state ? 1 : 0;
     }
-    return alive >= count;
+    return found >= count;
   };
-  EXPECT_TRUE(WaitUntil(enough, Seconds(60))) << alive << " of " << count << " nodes";
+  EXPECT_TRUE(WaitUntil(enough, Seconds(60))) << found << " of " << count << " nodes " << state;
 }
 
 std::string Cluster::Submit(const std::string& file) {

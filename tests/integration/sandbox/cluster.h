@@ -28,12 +28,15 @@ class Cluster {
   void StartAgent(int index);
   // Started by another program: `words`, then the agent with its arguments.
   void StartAgentBy(std::vector<std::string> words, int index);
+  // Where that agent finds the coordinator, from its next start on; the socket unless said here.
+  void SetCoordinatorOf(int index, const std::string& target) { targets_[index] = target; }
   void KillAgent(int index, int signal = SIGKILL);
   pid_t agent(int index) const { return agents_.at(index).pid(); }
+  CommandRun& agent_run(int index) { return agents_.at(index); }
   CommandRun& coordinator() { return coordinator_.front(); }
 
-  // Waits until this many nodes are alive.
-  void AwaitNodes(int count);
+  // Waits until this many nodes are alive, or in another state.
+  void AwaitNodes(int count, const std::string& state = "alive");
   // Submits job.yaml (or `file`) without following it and returns the id.
   std::string Submit(const std::string& file = "job.yaml");
   // Exit status of `coordinator wait`.
@@ -53,6 +56,7 @@ class Cluster {
   // At most one.
   std::vector<CommandRun> coordinator_;
   std::map<int, CommandRun> agents_;
+  std::map<int, std::string> targets_;
 };
 
 }  // namespace muster::testing
