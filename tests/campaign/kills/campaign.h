@@ -59,8 +59,8 @@ class Campaign {
   bool KillAShim();
   // Cancels jobs at random moments from their submission on.
   bool CancelAJob();
-  // Changes what the network does to a random agent: delays, throttles, holds or swallows what is
-  // sent, cuts connections, refuses new ones, or works. For a random while.
+  // Harms the network of a random agent: delays, throttles, holds or swallows what is sent, cuts
+  // connections, refuses new ones. For a random while, and not again before something got through.
   bool HarmTheNetwork();
   // Delivers what agents have sent a second time.
   bool ReplayConnections();
@@ -78,6 +78,12 @@ class Campaign {
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  struct Harm {
+    bool lasts = false;
+    // Bytes that had been told to the agent when it was done, or ended.
+    uint64_t told_before = 0;
+  };
 
   void AddRelays();
   Clock::time_point SoonAfter(std::chrono::milliseconds most);
@@ -108,6 +114,7 @@ class Campaign {
   Clock::time_point shim_due_;
   Clock::time_point cancel_due_[kLanes];
   Clock::time_point network_due_;
+  Harm harms_[kNodes + 1];
 };
 
 }  // namespace muster::testing

@@ -1,4 +1,6 @@
 // What a campaign does to the connections between agents and the coordinator.
+#include <utility>
+
 #include "tests/campaign/kills/campaign.h"
 
 namespace muster::testing {
@@ -20,11 +22,20 @@ bool Campaign::HarmTheNetwork() {
   const auto pick = [this](uint64_t low, uint64_t high) {
     return std::uniform_int_distribution<uint64_t>(low, high)(random_);
   };
-  Relay& relay = *relays_.at(static_cast<int>(pick(1, kNodes)));
+  const int index = static_cast<int>(pick(1, kNodes));
+  Relay& relay = *relays_.at(index);
+  Harm& harm = harms_[index];
+  const uint64_t told = relay.counts().bytes_to_client;
+  if (std::exchange(harm.lasts, false)) {
+    relay.Set({});
+    harm.told_before = told;
+    return false;
+  }
+  // An agent that never gets through for a lease is lost, rightly: first it hears something.
+  if (told <= harm.told_before) return false;
+  harm = {.lasts = true, .told_before = told};
   RelayFaults faults;
-  switch (pick(0, 8)) {
-    case 0:
-      break;
+  switch (pick(1, 8)) {
     case 1:
       relay.CutAll(Relay::Cut::kClose);
       break;
