@@ -136,6 +136,9 @@ FUZZ = Suite("fuzz", fuzzers, "fuzz", ["all"], minutes=60)
 # Ten times the kills of the default tier: 10,000 of agents, 1,000 each of coordinators and shims.
 NIGHTLY = Suite("campaign-nightly", gtest("campaign_tests", MUSTER_CAMPAIGN_FACTOR="10"), targets=["campaign_tests"] + PROGRAMS,
                 minutes=60)
+# Every byte of a store, and every few bytes of its log, instead of a sample.
+DAMAGE = Suite("damage-nightly", gtest("contract_tests", MUSTER_CAMPAIGN_FACTOR="10", GTEST_FILTER="SqliteDamage.*"),
+               targets=["contract_tests"], minutes=30)
 SOAK = Suite("sim-soak", gtest("sim_tests"), targets=["sim_tests"], minutes=80)
 
 TIERS = {
@@ -147,7 +150,7 @@ TIERS = {
     "tidy": [TIDY],
     "fuzz": [FUZZ],
     "soak": [SOAK],
-    "nightly": [NIGHTLY],
+    "nightly": [NIGHTLY, DAMAGE],
 }
 
 

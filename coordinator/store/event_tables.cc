@@ -23,7 +23,7 @@ constexpr char kSettings[] =
 constexpr char kSchema[] =
     "BEGIN IMMEDIATE;"
     "CREATE TABLE epoch(value INTEGER NOT NULL);"
-    "INSERT INTO epoch VALUES(0);"
+    "INSERT INTO epoch VALUES(0), (0);"
     "CREATE TABLE events(seq INTEGER PRIMARY KEY, job TEXT NOT NULL, idx INTEGER NOT NULL,"
     " crc INTEGER NOT NULL, body BLOB NOT NULL, UNIQUE(job, idx));"
     "CREATE TABLE nodes(node_id TEXT PRIMARY KEY, crc INTEGER NOT NULL, record BLOB NOT NULL)"
@@ -31,6 +31,13 @@ constexpr char kSchema[] =
     "PRAGMA application_id=1297306706; PRAGMA user_version=1;"
     "COMMIT;";
 static_assert(kApplicationId == 1297306706 && kSchemaVersion == 1, "kSchema spells them out");
+
+// Two rows say the same: one that changed by itself is noticed, -1. Stores of before have one.
+constexpr char kSelectEpoch[] =
+    "SELECT CASE WHEN min(value) = max(value) THEN max(value) ELSE -1 END FROM epoch";
+constexpr char kRaiseEpoch[] =
+    "INSERT INTO epoch SELECT value FROM epoch WHERE (SELECT count(*) FROM epoch) = 1;"
+    "UPDATE epoch SET value = value + 1;";
 
 template <typename Message>
 absl::Status Decode(std::string_view bytes, int64_t crc, std::string_view what, Message* message) {
@@ -122,10 +129,26 @@ absl::Status EventTables::PrepareStatements() {
   return absl::OkStatus();
 }
 
+absl::Status EventTables::Check() {
+  // The index of `events` repeats every job and number: a row that is missing, or is another's, has
+  // no partner.
+  absl::StatusOr<SqliteStatement> check = database_.Prepare("PRAGMA integrity_check(1)");
+  if (!check.ok()) return check.status();
+  const absl::StatusOr<bool> row = check->Next();
+  if (!row.ok()) return row.status();
+  const std::string_view found = *row ? check->Bytes(0) : "nothing";
+  if (found != "ok")
+    return absl::DataLossError(fmt::format("the check of the file says {}", found));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<uint64_t> EventTables::RaiseEpoch() {
-  const absl::Status status = database_.Execute("UPDATE epoch SET value = value + 1");
+  const absl::StatusOr<int64_t> before = database_.QueryInt(kSelectEpoch);
+  if (!before.ok()) return before.status();
+  if (*before < 0) return absl::DataLossError("the epoch is damaged");
+  const absl::Status status = database_.Execute(kRaiseEpoch);
   if (!status.ok()) return status;
-  const absl::StatusOr<int64_t> epoch = database_.QueryInt("SELECT value FROM epoch");
+  const absl::StatusOr<int64_t> epoch = database_.QueryInt(kSelectEpoch);
   if (!epoch.ok()) return epoch.status();
   if (*epoch < 1) return absl::DataLossError("the epoch is missing");
   return static_cast<uint64_t>(*epoch);
@@ -133,8 +156,9 @@ absl::StatusOr<uint64_t> EventTables::RaiseEpoch() {
 
 absl::StatusOr<StoredState> EventTables::ReadAll() {
   StoredState state;
-  const absl::StatusOr<int64_t> epoch = database_.QueryInt("SELECT value FROM epoch");
+  const absl::StatusOr<int64_t> epoch = database_.QueryInt(kSelectEpoch);
   if (!epoch.ok()) return epoch.status();
+  if (*epoch < 0) return absl::DataLossError("the epoch is damaged");
   state.epoch = static_cast<uint64_t>(*epoch);
 
   absl::StatusOr<SqliteStatement> events =
@@ -164,6 +188,10 @@ absl::StatusOr<StoredState> EventTables::ReadAll() {
         Decode(nodes->Bytes(2), nodes->Int(1),
                fmt::format("the record of node {}", nodes->Bytes(0)), &state.nodes.emplace_back());
     if (!decoded.ok()) return decoded;
+    if (state.nodes.back().node_id() != nodes->Bytes(0)) {
+      return absl::DataLossError(fmt::format("the record of node {} is that of {}", nodes->Bytes(0),
+                                             state.nodes.back().node_id()));
+    }
   }
   return state;
 }

@@ -61,6 +61,9 @@ class SqliteStore::Impl {
   ~Impl() { committer_.Stop(); }
 
   absl::StatusOr<StoredState> Load() {
+    // First: what is damaged is put aside as it was found.
+    const absl::Status whole = tables_.Check();
+    if (!whole.ok()) return whole;
     const absl::StatusOr<uint64_t> epoch = tables_.RaiseEpoch();
     if (!epoch.ok()) return epoch.status();
     return tables_.ReadAll();
@@ -182,6 +185,8 @@ void SqliteStore::Append(StoreBatch batch, Done done) {
 absl::StatusOr<StoredState> SqliteStore::Peek(const std::string& path) {
   absl::StatusOr<EventTables> tables = EventTables::OpenToRead(path);
   if (!tables.ok()) return Explain(tables.status(), path);
+  const absl::Status whole = tables->Check();
+  if (!whole.ok()) return Explain(whole, path);
   absl::StatusOr<StoredState> state = tables->ReadAll();
   if (!state.ok()) return Explain(state.status(), path);
   return state;
