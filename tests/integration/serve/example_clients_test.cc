@@ -42,8 +42,11 @@ class ExampleClients : public ::testing::TestWithParam<bool> {
 };
 
 TEST_P(ExampleClients, SubmitWatchAndReadLogs) {
-  CommandRun run =
-      Start("one", "echo to stdout $RANK; echo to stderr $RANK >&2; exit $((RANK * 7))");
+  // Rank 1 fails, which ends rank 0, only after rank 0 has written.
+  const std::string wrote = box_.Path("wrote.");
+  CommandRun run = Start("one", "echo to stdout $RANK; echo to stderr $RANK >&2; : > " + wrote +
+                                    "$RANK; while ! [ -e " + wrote +
+                                    "0 ]; do sleep 0.01; done; exit $((RANK * 7))");
   EXPECT_EQ(run.Wait(), 7) << run.err();
   EXPECT_THAT(run.out(), AllOf(HasSubstr("to stdout 0\n"), HasSubstr("to stdout 1\n")));
   EXPECT_THAT(run.err(), AllOf(HasSubstr("to stderr 1\n"), HasSubstr("state RUNNING"),
