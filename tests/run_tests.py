@@ -187,8 +187,9 @@ def main() -> int:
         total.passed += outcome.passed
         total.failed += outcome.failed
         total.skipped += outcome.skipped
-    skipped = f", {total.skipped} skipped" if total.skipped else ""
-    print(f"{total.passed} passed, {total.failed} failed{skipped}")
+    if total.skipped:
+        print(f"{total.skipped} skipped: what they need is not to be had here")
+    print(f"{total.passed} passed, {total.failed} failed")
     return 1 if total.failed or not total.passed else 0
 
 
