@@ -65,7 +65,7 @@ class EveryWrite : public ::testing::Test {
 };
 
 TEST_F(EveryWrite, OfTheCoordinatorMayBeItsLast) {
-  for (const Kill& kill : Choose(300, 12, campaign_.random())) {
+  for (const Kill& kill : Choose(300, 8, campaign_.random())) {
     point_.Arm(kill.write, kill.moment);
     campaign_.RestartTheCoordinator();
     point_.Disarm();
@@ -77,7 +77,7 @@ TEST_F(EveryWrite, OfTheCoordinatorMayBeItsLast) {
 }
 
 TEST_F(EveryWrite, OfACoordinatorThatIsToldToEndMayBeItsLast) {
-  for (const Kill& kill : Choose(12, 3, campaign_.random())) {
+  for (const Kill& kill : Choose(12, 2, campaign_.random())) {
     point_.Arm(0, kill.moment);
     campaign_.RestartTheCoordinator();
     point_.Disarm();
@@ -96,7 +96,7 @@ TEST_F(EveryWrite, OfACoordinatorThatIsToldToEndMayBeItsLast) {
 }
 
 TEST_F(EveryWrite, OfAnAgentMayBeItsLast) {
-  for (const Kill& kill : Choose(150, 12, campaign_.random())) {
+  for (const Kill& kill : Choose(150, 8, campaign_.random())) {
     point_.Arm(kill.write, kill.moment);
     campaign_.RestartAgent(1);
     point_.Disarm();

@@ -11,7 +11,7 @@ using testing::Campaign;
 
 TEST(Network, ThatDelaysHoldsSwallowsAndCutsLosesNothing) {
   Campaign campaign({.relayed = true});
-  const int faults = Campaign::Kills(30);
+  const int faults = Campaign::Kills(15);
   for (int done = 0; done < faults && campaign.ok();) {
     campaign.Step();
     done += campaign.HarmTheNetwork() ? 1 : 0;
