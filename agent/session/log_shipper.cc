@@ -276,7 +276,14 @@ bool LogShipper::SendSome(const LogFileId& id, File& file) {
     if (now < *file.flush_at) return false;
   }
   file.flush_at.reset();
-  const uint64_t most = std::min({waiting, kMaxChunkBytes, kWindowBytes - in_flight_bytes_});
+  const uint64_t room = std::min(waiting, kWindowBytes - in_flight_bytes_);
+  // The padding of what was dropped may be a thousand times what was kept.
+  const uint64_t zeros = std::min(room, spool_.ZerosAt(id, file.sent));
+  if (zeros >= kLeastZeros) {
+    SendChunk(id, file, "", zeros);
+    return true;
+  }
+  const uint64_t most = std::min(room, kMaxChunkBytes);
   absl::StatusOr<std::string> bytes = spool_.Read(id, file.sent, most);
   if (bytes.ok() && bytes->empty()) {
     bytes = absl::DataLossError(
@@ -286,15 +293,20 @@ bool LogShipper::SendSome(const LogFileId& id, File& file) {
     Fail(id, file, bytes.status());
     return false;
   }
+  SendChunk(id, file, *std::move(bytes), 0);
+  return true;
+}
+
+void LogShipper::SendChunk(const LogFileId& id, File& file, std::string data, uint64_t zeros) {
   v1::UploadLogsRequest request;
   v1::LogChunk& chunk = *request.mutable_chunk();
   *chunk.mutable_file() = FileOf(id);
   chunk.set_offset(file.sent);
-  file.sent += bytes->size();
-  in_flight_bytes_ += bytes->size();
-  chunk.set_data(*std::move(bytes));
+  file.sent += data.size() + zeros;
+  in_flight_bytes_ += data.size() + zeros;
+  chunk.set_data(std::move(data));
+  chunk.set_zeros(zeros);
   sink_->Send(std::move(request));
-  return true;
 }
 
 // Wakes up for the earliest output that waits for more.

@@ -60,6 +60,9 @@ class SpoolReader {
   // Reads up to `max_bytes` at `offset`; fewer at the end of the file.
   virtual absl::StatusOr<std::string> Read(const LogFileId& file, uint64_t offset,
                                            uint64_t max_bytes) = 0;
+  // How many bytes of 0 begin at `offset`, as far as that is known without reading them. 0 is
+  // always a right answer.
+  virtual uint64_t ZerosAt(const LogFileId& /*file*/, uint64_t /*offset*/) { return 0; }
   // Nothing of this attempt will be read again: descriptors may be closed.
   virtual void Forget(const AttemptId& attempt) = 0;
 };
@@ -79,6 +82,8 @@ class LogShipper {
   static constexpr uint64_t kMaxChunkBytes = 256 * 1024;
   // Bytes sent and not yet committed, over all files.
   static constexpr uint64_t kWindowBytes = 8 * 1024 * 1024;
+  // Fewer zeros are sent as they are.
+  static constexpr uint64_t kLeastZeros = 64 * 1024;
   // While something of a file is on its way, less than this much new output waits for more ...
   static constexpr uint64_t kFlushBytes = 64 * 1024;
   // ... but no longer than this.
@@ -135,6 +140,7 @@ class LogShipper {
   void Pump();
   void Poll();
   bool SendSome(const LogFileId& id, File& file);
+  void SendChunk(const LogFileId& id, File& file, std::string data, uint64_t zeros);
   void Restat(const LogFileId& id, File& file);
   void OnCommitted(const LogFileId& id, File& file, uint64_t bytes);
   void CheckComplete(const LogFileId& id, File& file);

@@ -49,6 +49,14 @@ absl::StatusOr<std::string> FileSpool::Read(const LogFileId& file, uint64_t offs
   return bytes;
 }
 
+uint64_t FileSpool::ZerosAt(const LogFileId& file, uint64_t offset) {
+  const absl::StatusOr<int> fd = OpenFile(file);
+  if (!fd.ok() || *fd < 0) return 0;
+  const off_t data = ::lseek(*fd, static_cast<off_t>(offset), SEEK_DATA);
+  // Behind the last data (ENXIO) is the end, which is never far: frames end with data.
+  return data > static_cast<off_t>(offset) ? static_cast<uint64_t>(data) - offset : 0;
+}
+
 void FileSpool::Forget(const AttemptId& attempt) {
   attempts_.erase(attempt);
   std::erase_if(fixed_, [&](const auto& entry) { return entry.first.attempt == attempt; });

@@ -15,7 +15,8 @@ inline constexpr size_t kMaxJobSpecBytes = size_t{8} << 20;
 // Largest `data` of a LogChunk or of a ReadLogsResponse.
 inline constexpr size_t kMaxLogChunkBytes = size_t{256} << 10;
 
-// Bytes of output that an agent may send before they are committed.
+// Bytes of output that an agent may send before they are committed; also the most `zeros` of a
+// LogChunk.
 inline constexpr size_t kMaxUncommittedLogBytes = size_t{8} << 20;
 
 }  // namespace muster

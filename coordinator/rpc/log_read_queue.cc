@@ -17,6 +17,8 @@ bool LogReadQueue::Grow(Rank rank, uint64_t stored) {
   const auto log = std::lower_bound(logs_.begin(), logs_.end(), rank,
                                     [](const Log& a, const Rank& b) { return a.rank < b; });
   if (log == logs_.end() || log->rank != rank) return false;
+  // What arrives is progress too, though a reader may have to wait for the end of a frame.
+  progress_ += std::max(log->stored, stored) - log->stored;
   log->stored = std::max(log->stored, stored);
   MarkReady(static_cast<size_t>(log - logs_.begin()));
   return true;

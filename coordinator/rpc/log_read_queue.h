@@ -63,7 +63,7 @@ class LogReadQueue {
   const Log& log(size_t index) const { return logs_[index]; }
   // Logs that have not ended.
   size_t open_logs() const { return open_logs_; }
-  // Bytes that were read over all turns so far.
+  // Bytes that were read over all turns, or have arrived, so far.
   uint64_t progress() const { return progress_; }
 
  private:

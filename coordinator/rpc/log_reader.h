@@ -34,7 +34,7 @@ class LogReader final : public StreamReactor<grpc::ServerWriteReactor<v1::ReadLo
   static constexpr size_t kMaxQueuedMessages = 1024;
   static constexpr size_t kMaxPumpedBytes = size_t{1} << 20;
   // After the job has ended, a log that should still grow and does not is given up after this time.
-  static constexpr std::chrono::seconds kPatience{10};
+  static constexpr std::chrono::seconds kPatience{30};
 
   // `hub` outlives this object.
   LogReader(const ServiceContext& services, grpc::CallbackServerContext* call,

@@ -126,8 +126,17 @@ void LogUpload::OpenFiles(const google::protobuf::RepeatedPtrField<v1::LogFile>&
 void LogUpload::HandleChunk() {
   v1::LogChunk& chunk = *incoming_.mutable_chunk();
   const StoredLogId id = IdOf(chunk.file());
-  const size_t bytes = chunk.data().size();
   absl::Status refused;
+  if (chunk.data().size() > kMaxLogChunkBytes || chunk.zeros() > kMaxUncommittedLogBytes) {
+    refused = absl::InvalidArgumentError(fmt::format(
+        "{}: a chunk has {} bytes and {} zeros, at most {} and {} are allowed", Describe(id),
+        chunk.data().size(), chunk.zeros(), kMaxLogChunkBytes, kMaxUncommittedLogBytes));
+    chunk.clear_data();
+    chunk.clear_zeros();
+  }
+  // The store makes holes of zeros again.
+  chunk.mutable_data()->append(static_cast<size_t>(chunk.zeros()), '\0');
+  const size_t bytes = chunk.data().size();
   bool read_on = false;
   {
     MutexLock lock(mutex_);
@@ -136,11 +145,7 @@ void LogUpload::HandleChunk() {
     if (!allowed_.contains(id)) {
       refused = absl::FailedPreconditionError(
           fmt::format("{}: this node has no such file to upload", Describe(id)));
-    } else if (bytes > kMaxLogChunkBytes) {
-      refused =
-          absl::InvalidArgumentError(fmt::format("{}: a chunk has {} bytes, at most {} are allowed",
-                                                 Describe(id), bytes, kMaxLogChunkBytes));
-    } else {
+    } else if (refused.ok()) {
       queued_bytes_ += bytes;
       paused_ = queued_bytes_ >= kMaxQueuedBytes;
       read_on = !paused_;

@@ -112,6 +112,20 @@ TEST_F(LogUploadTest, RefusesAChunkThatIsTooLarge) {
   EXPECT_EQ(agent_->FinishUpload().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
+TEST_F(LogUploadTest, StoresZerosThatWereOnlyTold) {
+  agent_->OpenUpload(key_, {0});
+  ASSERT_TRUE(agent_->SendChunk(key_, 0, 0, "begin", 3'000'000));
+  ASSERT_TRUE(agent_->SendChunk(key_, 0, 3'000'005, "end"));
+  agent_->AwaitCommitted(0, 3'000'008);
+  EXPECT_EQ(Stored(0), "begin" + std::string(3'000'000, '\0') + "end");
+}
+
+TEST_F(LogUploadTest, RefusesMoreZerosThanMayBeOnTheirWay) {
+  agent_->OpenUpload(key_, {0});
+  ASSERT_TRUE(agent_->SendChunk(key_, 0, 0, "", kMaxUncommittedLogBytes + 1));
+  EXPECT_EQ(agent_->FinishUpload().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
 TEST_F(LogUploadTest, EndsTheOlderOfTwoUploads) {
   agent_->OpenUpload(key_, {0});
   TestAgent newer(coordinator_->InProcessChannel(), "node-1");

@@ -155,13 +155,14 @@ class TestAgent {
     if (!upload_->Read(&response)) response.Clear();
     return response;
   }
-  bool SendChunk(const v1::AttemptKey& key, uint32_t rank, uint64_t offset,
-                 const std::string& data) {
+  bool SendChunk(const v1::AttemptKey& key, uint32_t rank, uint64_t offset, const std::string& data,
+                 uint64_t zeros = 0) {
     v1::UploadLogsRequest request;
     *request.mutable_chunk()->mutable_file()->mutable_key() = key;
     request.mutable_chunk()->mutable_file()->set_rank(rank);
     request.mutable_chunk()->set_offset(offset);
     request.mutable_chunk()->set_data(data);
+    request.mutable_chunk()->set_zeros(zeros);
     return upload_->Write(request);
   }
   // Reads on until the file has `size` committed bytes.

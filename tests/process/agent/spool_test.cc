@@ -58,6 +58,10 @@ TEST_F(SpoolTest, SeesWhatWasGivenUp) {
   }
   EXPECT_EQ(spool_.Stat({kAttempt, 0})->begin, 1u << 19);
   EXPECT_EQ(spool_.Stat({kAttempt, 0})->end, 1u << 20);
+  EXPECT_EQ(spool_.ZerosAt({kAttempt, 0}, 1000), (1u << 19) - 1000);
+  EXPECT_EQ(spool_.ZerosAt({kAttempt, 0}, 1 << 19), 0u);
+  EXPECT_EQ(spool_.ZerosAt({kAttempt, 0}, 1 << 20), 0u) << "the end";
+  EXPECT_EQ(spool_.ZerosAt({kAttempt, 1}, 0), 0u) << "no such file";
 }
 
 TEST_F(SpoolTest, NothingIsFixedBeforeTheShimSaysSo) {

@@ -34,10 +34,18 @@ struct MemorySpool final : SpoolReader {
     if (broken) return absl::DataLossError("the disk is gone");
     return files[file].substr(offset, max_bytes);
   }
+  uint64_t ZerosAt(const LogFileId& file, uint64_t offset) override {
+    const auto hole = holes.find(file);
+    if (hole == holes.end() || offset < hole->second.first) return 0;
+    const uint64_t end = hole->second.second;
+    return end > offset ? end - offset : 0;
+  }
   void Forget(const AttemptId& attempt) override { forgotten.push_back(attempt); }
 
   std::map<LogFileId, std::string> files;
   std::map<LogFileId, uint64_t> begin;
+  // From, to.
+  std::map<LogFileId, std::pair<uint64_t, uint64_t>> holes;
   std::map<LogFileId, uint64_t> fixed;
   std::vector<AttemptId> forgotten;
   bool broken = false;
@@ -102,6 +110,7 @@ class LogShipperTest : public ::testing::Test {
                                                                              chunk.data().size()));
       chunks.push_back(
           fmt::format("{}@{}+{}", chunk.file().rank(), chunk.offset(), chunk.data().size()));
+      if (chunk.zeros() > 0) chunks.back() += fmt::format(" zeros {}", chunk.zeros());
     }
     sink_->sent.clear();
     return chunks;
@@ -116,6 +125,33 @@ class LogShipperTest : public ::testing::Test {
   std::unique_ptr<Sink> sink_;
   LogShipper shipper_;
 };
+
+TEST_F(LogShipperTest, TellsHolesWithoutSendingTheirZeros) {
+  constexpr uint64_t kHole = 20 << 20;
+  spool_.files[File(0)] = std::string(1000, 'x') + std::string(kHole, '\0') + "end";
+  spool_.holes[File(0)] = {1000, 1000 + kHole};
+  shipper_.AddFiles(kAttempt, {0});
+  Connect();
+  (void)TakeChunks();
+  Committed(0, 1000);
+  // As much as may be on its way; the rest when that has arrived.
+  EXPECT_THAT(TakeChunks(), ElementsAre("0@1000+0 zeros 8388608"));
+  Committed(0, 1000 + (8 << 20));
+  EXPECT_THAT(TakeChunks(), ElementsAre("0@8389608+0 zeros 8388608"));
+  Committed(0, 1000 + (16 << 20));
+  EXPECT_THAT(TakeChunks(), ElementsAre("0@16778216+0 zeros 4194304"));
+  Committed(0, 1000 + kHole);
+  EXPECT_THAT(TakeChunks(), ElementsAre("0@20972520+3"));
+}
+
+TEST_F(LogShipperTest, AFewZerosAreSentAsTheyAre) {
+  spool_.files[File(0)] = std::string(100, '\0') + "end";
+  spool_.holes[File(0)] = {0, 100};
+  shipper_.AddFiles(kAttempt, {0});
+  Connect();
+  Committed(0, 0);
+  EXPECT_THAT(TakeChunks(), ElementsAre("0@0+103"));
+}
 
 TEST_F(LogShipperTest, ShipsAFileFromWhereTheCoordinatorIs) {
   spool_.files[File(0)] = "0123456789";
