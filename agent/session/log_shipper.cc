@@ -278,12 +278,13 @@ bool LogShipper::SendSome(const LogFileId& id, File& file) {
   file.flush_at.reset();
   const uint64_t room = std::min(waiting, kWindowBytes - in_flight_bytes_);
   // The padding of what was dropped may be a thousand times what was kept.
-  const uint64_t zeros = std::min(room, spool_.ZerosAt(id, file.sent));
+  const SpoolReader::Run run = spool_.RunAt(id, file.sent);
+  const uint64_t zeros = run.zeros ? std::min(room, run.bytes) : 0;
   if (zeros >= kLeastZeros) {
     SendChunk(id, file, "", zeros);
     return true;
   }
-  const uint64_t most = std::min(room, kMaxChunkBytes);
+  const uint64_t most = std::min({room, kMaxChunkBytes, run.zeros ? kMaxChunkBytes : run.bytes});
   absl::StatusOr<std::string> bytes = spool_.Read(id, file.sent, most);
   if (bytes.ok() && bytes->empty()) {
     bytes = absl::DataLossError(

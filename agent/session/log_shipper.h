@@ -60,9 +60,15 @@ class SpoolReader {
   // Reads up to `max_bytes` at `offset`; fewer at the end of the file.
   virtual absl::StatusOr<std::string> Read(const LogFileId& file, uint64_t offset,
                                            uint64_t max_bytes) = 0;
-  // How many bytes of 0 begin at `offset`, as far as that is known without reading them. 0 is
-  // always a right answer.
-  virtual uint64_t ZerosAt(const LogFileId& /*file*/, uint64_t /*offset*/) { return 0; }
+  // Bytes of one kind.
+  struct Run {
+    // All are known to be 0, without reading them.
+    bool zeros = false;
+    // So many at least.
+    uint64_t bytes = UINT64_MAX;
+  };
+  // What begins at `offset`, below the end of the file.
+  virtual Run RunAt(const LogFileId& /*file*/, uint64_t /*offset*/) { return {}; }
   // Nothing of this attempt will be read again: descriptors may be closed.
   virtual void Forget(const AttemptId& attempt) = 0;
 };

@@ -49,12 +49,16 @@ absl::StatusOr<std::string> FileSpool::Read(const LogFileId& file, uint64_t offs
   return bytes;
 }
 
-uint64_t FileSpool::ZerosAt(const LogFileId& file, uint64_t offset) {
+SpoolReader::Run FileSpool::RunAt(const LogFileId& file, uint64_t offset) {
   const absl::StatusOr<int> fd = OpenFile(file);
-  if (!fd.ok() || *fd < 0) return 0;
-  const off_t data = ::lseek(*fd, static_cast<off_t>(offset), SEEK_DATA);
-  // Behind the last data (ENXIO) is the end, which is never far: frames end with data.
-  return data > static_cast<off_t>(offset) ? static_cast<uint64_t>(data) - offset : 0;
+  if (!fd.ok() || *fd < 0) return {};
+  const auto begin = static_cast<off_t>(offset);
+  const off_t data = ::lseek(*fd, begin, SEEK_DATA);
+  // Behind the last data (ENXIO) is the end, which is never far: files end with data.
+  if (data < 0) return {};
+  if (data > begin) return {.zeros = true, .bytes = static_cast<uint64_t>(data - begin)};
+  const off_t hole = ::lseek(*fd, begin, SEEK_HOLE);
+  return hole > begin ? Run{.bytes = static_cast<uint64_t>(hole - begin)} : Run{};
 }
 
 void FileSpool::Forget(const AttemptId& attempt) {

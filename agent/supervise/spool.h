@@ -20,7 +20,7 @@ class FileSpool final : public SpoolReader {
   absl::StatusOr<Extent> Stat(const LogFileId& file) override;
   absl::StatusOr<std::string> Read(const LogFileId& file, uint64_t offset,
                                    uint64_t max_bytes) override;
-  uint64_t ZerosAt(const LogFileId& file, uint64_t offset) override;
+  Run RunAt(const LogFileId& file, uint64_t offset) override;
   void Forget(const AttemptId& attempt) override;
 
   // The shim says that so many bytes from the beginning of the file never change.

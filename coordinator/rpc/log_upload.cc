@@ -198,13 +198,12 @@ void LogUpload::OnStored(const StoredLogId& file, size_t bytes,
 
 void LogUpload::SendCommitted() {
   v1::UploadLogsResponse response;
-  {
-    MutexLock lock(mutex_);
-    // While one answer is on its way the next one gathers.
-    if (untold_.empty() || outbound_.queued_messages() > 0) return;
-    for (const auto& [id, size] : untold_) Fill(id, size, response.add_committed());
-    untold_.clear();
-  }
+  // Sent under the lock: this is called by several threads, and sizes must never go back.
+  MutexLock lock(mutex_);
+  // While one answer is on its way the next one gathers.
+  if (untold_.empty() || outbound_.queued_messages() > 0) return;
+  for (const auto& [id, size] : untold_) Fill(id, size, response.add_committed());
+  untold_.clear();
   (void)outbound_.Send(std::move(response));  // closed: the agent asks again
 }
 

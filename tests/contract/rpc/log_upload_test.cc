@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "common/rpc/limits.h"
 #include "tests/contract/rpc/rpc_world.h"
@@ -110,6 +111,28 @@ TEST_F(LogUploadTest, RefusesAChunkThatIsTooLarge) {
   agent_->OpenUpload(key_, {0});
   ASSERT_TRUE(agent_->SendChunk(key_, 0, 0, std::string(kMaxLogChunkBytes + 1, 'x')));
   EXPECT_EQ(agent_->FinishUpload().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+// Told by the thread that writes and by those that send.
+TEST_F(LogUploadTest, SizesNeverGoBack) {
+  agent_->OpenUpload(key_, {0});
+  constexpr uint64_t kChunks = 20'000;
+  std::thread sender([this] {
+    for (uint64_t i = 0; i < kChunks; ++i) {
+      if (!agent_->SendChunk(key_, 0, i, "x")) return;
+    }
+  });
+  uint64_t committed = 0;
+  int backwards = 0;
+  while (committed < kChunks) {
+    const v1::UploadLogsResponse response = agent_->ReadUpload();
+    if (response.committed_size() == 0) break;
+    backwards += response.committed(0).committed_size() < committed ? 1 : 0;
+    committed = response.committed(0).committed_size();
+  }
+  sender.join();
+  EXPECT_EQ(committed, kChunks);
+  EXPECT_EQ(backwards, 0);
 }
 
 TEST_F(LogUploadTest, StoresZerosThatWereOnlyTold) {

@@ -58,10 +58,13 @@ TEST_F(SpoolTest, SeesWhatWasGivenUp) {
   }
   EXPECT_EQ(spool_.Stat({kAttempt, 0})->begin, 1u << 19);
   EXPECT_EQ(spool_.Stat({kAttempt, 0})->end, 1u << 20);
-  EXPECT_EQ(spool_.ZerosAt({kAttempt, 0}, 1000), (1u << 19) - 1000);
-  EXPECT_EQ(spool_.ZerosAt({kAttempt, 0}, 1 << 19), 0u);
-  EXPECT_EQ(spool_.ZerosAt({kAttempt, 0}, 1 << 20), 0u) << "the end";
-  EXPECT_EQ(spool_.ZerosAt({kAttempt, 1}, 0), 0u) << "no such file";
+  const SpoolReader::Run hole = spool_.RunAt({kAttempt, 0}, 1000);
+  EXPECT_TRUE(hole.zeros);
+  EXPECT_EQ(hole.bytes, (1u << 19) - 1000);
+  const SpoolReader::Run data = spool_.RunAt({kAttempt, 0}, (1 << 19) + 7);
+  EXPECT_FALSE(data.zeros);
+  EXPECT_EQ(data.bytes, (1u << 19) - 7) << "up to the end";
+  EXPECT_FALSE(spool_.RunAt({kAttempt, 1}, 0).zeros) << "no such file";
 }
 
 TEST_F(SpoolTest, NothingIsFixedBeforeTheShimSaysSo) {

@@ -34,11 +34,11 @@ struct MemorySpool final : SpoolReader {
     if (broken) return absl::DataLossError("the disk is gone");
     return files[file].substr(offset, max_bytes);
   }
-  uint64_t ZerosAt(const LogFileId& file, uint64_t offset) override {
+  Run RunAt(const LogFileId& file, uint64_t offset) override {
     const auto hole = holes.find(file);
-    if (hole == holes.end() || offset < hole->second.first) return 0;
-    const uint64_t end = hole->second.second;
-    return end > offset ? end - offset : 0;
+    if (hole == holes.end() || offset >= hole->second.second) return {};
+    if (offset < hole->second.first) return {.bytes = hole->second.first - offset};
+    return {.zeros = true, .bytes = hole->second.second - offset};
   }
   void Forget(const AttemptId& attempt) override { forgotten.push_back(attempt); }
 
@@ -132,14 +132,13 @@ TEST_F(LogShipperTest, TellsHolesWithoutSendingTheirZeros) {
   spool_.holes[File(0)] = {1000, 1000 + kHole};
   shipper_.AddFiles(kAttempt, {0});
   Connect();
-  (void)TakeChunks();
-  Committed(0, 1000);
+  Committed(0, 0);
   // As much as may be on its way; the rest when that has arrived.
-  EXPECT_THAT(TakeChunks(), ElementsAre("0@1000+0 zeros 8388608"));
-  Committed(0, 1000 + (8 << 20));
-  EXPECT_THAT(TakeChunks(), ElementsAre("0@8389608+0 zeros 8388608"));
-  Committed(0, 1000 + (16 << 20));
-  EXPECT_THAT(TakeChunks(), ElementsAre("0@16778216+0 zeros 4194304"));
+  EXPECT_THAT(TakeChunks(), ElementsAre("0@0+1000", "0@1000+0 zeros 8387608"));
+  Committed(0, 8 << 20);
+  EXPECT_THAT(TakeChunks(), ElementsAre("0@8388608+0 zeros 8388608"));
+  Committed(0, 16 << 20);
+  EXPECT_THAT(TakeChunks(), ElementsAre("0@16777216+0 zeros 4195304"));
   Committed(0, 1000 + kHole);
   EXPECT_THAT(TakeChunks(), ElementsAre("0@20972520+3"));
 }
