@@ -186,6 +186,13 @@ void CoordinatorCore::Impl::GiveUpNode(const NodeId& node, std::string reason) {
 
 void CoordinatorCore::Impl::Place(JobEntry& entry, Placement& placement) {
   PlacementResult result = PlaceJob(entry.record, nodes_.Alive());
+  if (result.placement.planned.has_value()) {
+    result.placement.missing = HeldByEnded(*result.placement.planned, jobs_);
+    if (!result.placement.missing.empty()) {
+      result.placement.planned.reset();
+      result.placement.reason = fmt::format("waiting: {}", JoinNames(result.placement.missing, 8));
+    }
+  }
   if (result.placement.reason != entry.waiting_reason ||
       result.node_of_host != entry.node_of_host) {
     entry.waiting_reason = result.placement.reason;
@@ -348,6 +355,10 @@ void CoordinatorCore::Impl::Record(JobEntry& entry, internal::JobEvent event) {
   UpdateTimes(entry.times, entry.record, executor_.clock().Now());
   jobs_.Update(entry);
   Touch(entry);
+  // It may have been told that nothing is left where others wait for it.
+  if (entry.record.live_attempt() == nullptr) {
+    for (JobEntry* waiting : jobs_.waiting()) Touch(*waiting);
+  }
   batch_.events.push_back({entry.id, ++entry.events, std::move(event)});
   if (!had_failure && HasFailure(entry.record)) {
     Note(NoteLevel::kInfo, fmt::format("first failure job={} attempt={} what=\"{}\"",

@@ -99,9 +99,13 @@ Decision DecidePending(const JobRecord& job, const JobTimes& times, const Placem
   }
   if (placement == nullptr) return decision;  // The caller asks again with one.
   failed.set_cause(Job::NODE_MISSING);
-  failed.set_reason(fmt::format("{} of {} hosts missing after {}: {}", placement->missing.size(),
-                                job.spec->hosts_size(), DescribeDuration(StartTimeout(job)),
-                                JoinNames(placement->missing, kNamesShown)));
+  const std::string missing = JoinNames(placement->missing, kNamesShown);
+  const std::string waited = DescribeDuration(StartTimeout(job));
+  failed.set_reason(placement->hosts_are_there
+                        ? fmt::format("could not start within {}: {}", waited, missing)
+                        : fmt::format("{} of {} hosts missing after {}: {}",
+                                      placement->missing.size(), job.spec->hosts_size(), waited,
+                                      missing));
   decision.events.push_back(EndedEvent(std::move(failed)));
   return decision;
 }

@@ -45,8 +45,10 @@ struct Placement {
   std::optional<internal::AttemptPlanned> planned;
   // Set when it never can, whatever nodes join: why.
   std::string error;
-  // Otherwise what it waits for, one per host, for example "node-3 (hostfile:3)".
+  // Otherwise what it waits for: hosts without a node, for example "node-3 (hostfile:3)", or, once
+  // every host has one, what may still run on those.
   std::vector<std::string> missing;
+  bool hosts_are_there = false;
   // The same in one line, for people who look at the waiting job.
   std::string reason;
 };

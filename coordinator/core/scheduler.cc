@@ -1,6 +1,7 @@
 #include "coordinator/core/scheduler.h"
 
 #include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -88,6 +89,7 @@ PlacementResult PlaceJob(const JobRecord& job, const NodeInventory& inventory) {
                                    hosts.size(), JoinNames(placement.missing, 8));
     return result;
   }
+  placement.hosts_are_there = true;
   placement.missing = Unfenced(job, inventory);
   if (!placement.missing.empty()) {
     placement.reason = fmt::format("waiting: {}", JoinNames(placement.missing, 8));
@@ -102,6 +104,29 @@ PlacementResult PlaceJob(const JobRecord& job, const NodeInventory& inventory) {
   }
   placement.planned = ToEvent(job, inventory, node_of_host, slots, *plan);
   return result;
+}
+
+std::vector<std::string> HeldByEnded(const internal::AttemptPlanned& planned,
+                                     const JobIndex& jobs) {
+  std::vector<absl::flat_hash_set<uint32_t>> wanted(planned.nodes_size());
+  for (const internal::PlannedRank& rank : planned.ranks()) {
+    wanted[rank.node_index()].insert(rank.slot());
+  }
+  std::vector<std::string> held;
+  for (int i = 0; i < planned.nodes_size(); ++i) {
+    const internal::PlannedHost& host = planned.nodes(i);
+    for (const AttemptNodeRef& ref : jobs.OnNode(NodeId(host.node_id()))) {
+      const AttemptRecord& attempt = *ref.job->record.FindAttempt(ref.attempt);
+      const NodeProgress& node = attempt.nodes[ref.node_index];
+      if (!attempt.over() || node.gone || node.boot_id != host.boot_id()) continue;
+      const auto rank = std::ranges::find_if(
+          node.ranks, [&](uint32_t r) { return wanted[i].contains(attempt.ranks[r].slot); });
+      if (rank == node.ranks.end()) continue;
+      held.push_back(fmt::format("{} has not confirmed that job {}, which had slot {}, is gone",
+                                 host.host(), ref.job->id.value(), attempt.ranks[*rank].slot));
+    }
+  }
+  return held;
 }
 
 absl::StatusOr<v1::Plan> ReplanAttempt(const JobRecord& job, const AttemptRecord& attempt) {

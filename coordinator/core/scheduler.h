@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/core/job_index.h"
 #include "coordinator/core/job_policy.h"
 #include "coordinator/core/job_record.h"
 #include "coordinator/plan/host_match.h"
@@ -33,6 +34,12 @@ struct PlacementResult {
   std::vector<NodeId> node_of_host;
 };
 PlacementResult PlaceJob(const JobRecord& job, const NodeInventory& inventory);
+
+// Slots that a planned attempt would get and that attempts which are over may still hold, because
+// their node has not said that nothing of them is left: "node-2 has not confirmed that job kx3v9q,
+// which had slot 0, is gone". Empty when all are free as far as is known. An attempt that is not
+// over holds its slots by right: its node refuses them to others.
+std::vector<std::string> HeldByEnded(const internal::AttemptPlanned& planned, const JobIndex& jobs);
 
 // What the nodes of a planned attempt are to launch, without environments (AddEnvironment): the
 // same plan again, from the record. INTERNAL when it comes out differently, which another version

@@ -136,6 +136,53 @@ TEST(Contact, AGreetingThatComesLateOrTwiceIsRefused) {
   EXPECT_FALSE(deliver_again());
 }
 
+// The job is over and what holds its slots on the node may not be.
+TEST(Contact, SlotsOfANodeThatWasLostAreFreeOnceItSaysThatNothingIsLeft) {
+  World world;
+  const JobId first = world.SubmitAndStart(world.Spec({"node-1"}));
+  world.Exited(0, 0);
+  world.Exited(1, 0);
+  world.Disconnect("node-1");
+  world.Run(seconds(12));
+  ASSERT_EQ(world.Job(first).state(), v1::Job::SUCCEEDED);
+  world.Connect("node-1");
+  v1::JobSpec spec = world.Spec({"node-1"}, 1);
+  spec.mutable_start_timeout()->set_seconds(600);
+  const JobId second = world.Submit(spec);
+  world.Run(seconds(1));
+  EXPECT_EQ(world.Job(second).state(), v1::Job::PENDING);
+  EXPECT_THAT(world.Job(second).reason(),
+              AllOf(HasSubstr("node-1 has not confirmed"), HasSubstr("job " + first.value()),
+                    HasSubstr("slot 0")));
+  EXPECT_EQ(world.Agent("node-1").Find(second), nullptr);
+  const JobId third = world.Submit(world.Spec({"node-1"}));
+  world.Run(std::chrono::minutes(6));
+  EXPECT_EQ(world.Job(third).state(), v1::Job::FAILED);
+  EXPECT_THAT(world.Job(third).reason(), HasSubstr("could not start within 5m: node-1 has not"));
+  v1::Event stopped = world.EventOf("node-1", 1);
+  stopped.mutable_key()->set_job_id(first.value());
+  stopped.mutable_attempt_stopped();
+  world.Tell("node-1", stopped);
+  EXPECT_EQ(world.Agent("node-1").Desired(second), Assignment::PREPARED);
+}
+
+TEST(Contact, ALostNodeHoldsNoSlotsAfterItWasBooted) {
+  World world;
+  const JobId first = world.SubmitAndStart(world.Spec({"node-1"}));
+  world.Disconnect("node-1");
+  world.Run(seconds(12));
+  ASSERT_EQ(world.Job(first).state(), v1::Job::FAILED);
+  FakeAgent& agent = world.Agent("node-1");
+  agent.hello.set_boot_id("another");
+  agent.hello.set_journal_id("another");
+  agent.journal.clear();
+  agent.acked_seq = 0;
+  agent.assignments.clear();
+  world.Connect("node-1");
+  const JobId second = world.Submit(world.Spec({"node-1"}));
+  EXPECT_EQ(world.Agent("node-1").Desired(second), Assignment::PREPARED);
+}
+
 TEST(Contact, WhatALostNodeTellsLaterDoesNotChangeTheStory) {
   World world;
   const JobId job = world.SubmitAndStart(world.Spec({"node-1", "node-2"}));

@@ -208,9 +208,9 @@ TEST(Unkillable, MakesAnyOutcomeAFailureAndIsNamed) {
   EXPECT_THAT(view.reason(),
               HasSubstr("could not be killed: rank 1 (pid 1001): in state D on node-1"));
 
-  job = world.SubmitAndStart(world.Spec({"node-1"}));
+  job = world.SubmitAndStart(world.Spec({"node-2"}));
   world.Exited(0, 3);
-  world.Unkillable("node-1", "rank 1 (pid 1001): in state D");
+  world.Unkillable("node-2", "rank 1 (pid 1001): in state D");
   view = world.Job(job);
   EXPECT_EQ(view.exit_code(), 3) << "the cause stays the cause";
   EXPECT_THAT(view.reason(), AllOf(HasSubstr("code 3"), HasSubstr("could not be killed")));
