@@ -13,7 +13,8 @@ class StallWatch {
   struct Sample {
     // Bytes of output so far.
     uint64_t output_bytes = 0;
-    // Processor time of the rank and what it started, in clock ticks of 10 ms. May fall when one of
+    // Processor time of the rank and what it started, in the ticks of /proc: 100 in a second on
+    // every processor this is built for (USER_HZ). May fall when one of
     // these ends.
     uint64_t cpu_ticks = 0;
   };

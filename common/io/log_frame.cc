@@ -107,9 +107,30 @@ void FrameReader::Feed(std::string_view bytes) {
   input_ = undrained_;
 }
 
+uint64_t FrameReader::FeedZeros(uint64_t bytes) {
+  static constexpr char kZeros[size_t{64} << 10] = {};
+  if (corrupt_) return bytes;
+  if (const uint64_t skipped = SkipPadding(bytes); skipped > 0) return skipped;
+  const uint64_t fed = std::min<uint64_t>(bytes, sizeof kZeros);
+  Feed({kZeros, fed});
+  return fed;
+}
+
+uint64_t FrameReader::SkipPadding(uint64_t bytes) {
+  if (partial_returned_ || !input_.empty()) return 0;
+  if (partial_.size() < kFrameHeaderBytes + kFrameCountersBytes) return 0;
+  const std::optional<FrameHeader> header = DecodeFrameHeader(partial_.data());
+  if (!header || header->kind != FrameKind::kHole) return 0;
+  const size_t wanted = kFrameHeaderBytes + header->payload_bytes - partial_.size() - padding_;
+  const uint64_t skipped = std::min<uint64_t>(bytes, wanted);
+  padding_ += skipped;
+  return skipped;
+}
+
 std::optional<Frame> FrameReader::Next() {
   if (partial_returned_) {
     partial_.clear();
+    padding_ = 0;
     partial_returned_ = false;
   }
   if (corrupt_) return std::nullopt;
@@ -139,7 +160,7 @@ std::optional<Frame> FrameReader::Next() {
     corrupt_ = true;
     return std::nullopt;
   }
-  if (!FillPartial(kFrameHeaderBytes + header->payload_bytes)) return std::nullopt;
+  if (!FillPartial(kFrameHeaderBytes + header->payload_bytes - padding_)) return std::nullopt;
   partial_returned_ = true;
   return Accept(*header, std::string_view(partial_).substr(kFrameHeaderBytes));
 }
@@ -155,7 +176,7 @@ bool FrameReader::FillPartial(size_t wanted) {
 }
 
 std::optional<Frame> FrameReader::Accept(const FrameHeader& header, std::string_view payload) {
-  offset_ += kFrameHeaderBytes + payload.size();
+  offset_ += kFrameHeaderBytes + header.payload_bytes;
   if (header.kind == FrameKind::kEnd) ended_ = true;
   return Frame{header.kind, header.time_ns, payload};
 }

@@ -70,7 +70,8 @@ std::optional<FrameGap> DecodeFrameHole(std::string_view payload);
 // Appends one whole frame to `out`.
 void AppendFrame(std::string& out, FrameKind kind, int64_t time_ns, std::string_view payload);
 
-// One decoded frame. `payload` points into the reader or into the bytes fed to it.
+// One decoded frame. `payload` points into the reader or into the bytes fed to it. That of a hole
+// may lack the bytes without a meaning.
 struct Frame {
   FrameKind kind = FrameKind::kStdout;
   int64_t time_ns = 0;
@@ -94,6 +95,10 @@ class FrameReader {
   // chunk should be fed: feeding earlier is correct but copies.
   void Feed(std::string_view bytes);
 
+  // Adds up to `bytes` bytes that are 0 and returns how many: those that a hole still wants are
+  // only counted. Then Next is to be called, and this again for the rest.
+  uint64_t FeedZeros(uint64_t bytes);
+
   // The next whole frame, valid until the next call. Nothing: more bytes are needed, or the log is
   // corrupt. A partial frame is kept for the bytes that follow.
   std::optional<Frame> Next();
@@ -107,10 +112,11 @@ class FrameReader {
   // partial or corrupt frame, else the end of what was fed.
   uint64_t offset() const { return offset_; }
   // Bytes of a partial frame that are held.
-  size_t partial_bytes() const { return partial_.size() + input_.size(); }
+  size_t partial_bytes() const { return partial_.size() + padding_ + input_.size(); }
 
  private:
   bool FillPartial(size_t wanted);
+  uint64_t SkipPadding(uint64_t bytes);
   std::optional<Frame> Accept(const FrameHeader& header, std::string_view payload);
 
   uint64_t offset_;
@@ -120,6 +126,8 @@ class FrameReader {
   bool partial_returned_ = false;
   // Beginning of a frame whose bytes came in more than one chunk.
   std::string partial_;
+  // Bytes of the same frame, a hole, that were counted only.
+  size_t padding_ = 0;
   // What is left of the chunk.
   std::string_view input_;
   // Holds `input_` when chunks were fed faster than frames were taken.

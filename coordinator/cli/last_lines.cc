@@ -73,6 +73,7 @@ std::vector<std::string> ReadLastLines(JobSource& source, const std::string& job
   request.set_job_id(job_id);
   request.add_ranks(rank);
   request.set_tail_bytes(kTailBytes);
+  request.set_sparse(true);
   TextSink sink;
   LogDemux demux(sink);
   bool from_start = true;

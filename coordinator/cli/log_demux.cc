@@ -10,6 +10,14 @@ void LogDemux::TellHole(uint32_t rank, Source& source) {
                 {FrameKind::kGap, hole->time_ns, std::string_view(payload.data(), payload.size())});
 }
 
+void LogDemux::TakeFrames(uint32_t rank, Source& source) {
+  while (const std::optional<Frame> frame = source.reader.Next()) {
+    if (source.holes.Take(*frame)) continue;
+    TellHole(rank, source);
+    sink_.OnFrame(rank, *frame);
+  }
+}
+
 void LogDemux::Take(const v1::ReadLogsResponse& piece) {
   const uint32_t rank = piece.rank();
   auto [it, is_new] = sources_.try_emplace(rank);
@@ -23,15 +31,15 @@ void LogDemux::Take(const v1::ReadLogsResponse& piece) {
     source.reader = FrameReader(piece.offset());
     source.damaged = false;
   }
-  if (!source.damaged && !piece.data().empty()) {
+  if (!source.damaged && (!piece.data().empty() || piece.zeros() > 0)) {
     // Pieces of one rank follow each other; anything else is a mistake of the sender.
     const uint64_t expected = source.reader.offset() + source.reader.partial_bytes();
     if (piece.offset() == expected) {
       source.reader.Feed(piece.data());
-      while (const std::optional<Frame> frame = source.reader.Next()) {
-        if (source.holes.Take(*frame)) continue;
-        TellHole(rank, source);
-        sink_.OnFrame(rank, *frame);
+      TakeFrames(rank, source);
+      for (uint64_t left = piece.zeros(); left > 0;) {
+        left -= source.reader.FeedZeros(left);
+        TakeFrames(rank, source);
       }
     }
     if (piece.offset() != expected || source.reader.corrupt()) {

@@ -42,6 +42,7 @@ class LogDemux {
     HoleMerger holes;
   };
 
+  void TakeFrames(uint32_t rank, Source& source);
   void TellHole(uint32_t rank, Source& source);
 
   FrameSink& sink_;

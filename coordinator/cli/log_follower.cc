@@ -46,6 +46,7 @@ void LogFollower::Run() {
 
 absl::Status LogFollower::ReadOnce() {
   v1::ReadLogsRequest request = options_.request;
+  request.set_sparse(true);
   for (const auto& [rank, position] : positions_) {
     v1::LogPosition* from = request.add_from();
     from->set_rank(rank);
@@ -66,12 +67,15 @@ bool LogFollower::Forward(v1::ReadLogsResponse piece) {
     ended_.erase(rank);
   }
   if (ended_.contains(rank)) return true;
-  const uint64_t end = piece.offset() + piece.data().size();
+  const uint64_t size = piece.data().size() + piece.zeros();
+  const uint64_t end = piece.offset() + size;
   if (piece.offset() < position.next) {
     // Handed on before.
-    const uint64_t known = std::min<uint64_t>(position.next - piece.offset(), piece.data().size());
-    if (known == piece.data().size() && !piece.end()) return true;
-    piece.mutable_data()->erase(0, known);
+    const uint64_t known = std::min(position.next - piece.offset(), size);
+    if (known == size && !piece.end()) return true;
+    const uint64_t data = std::min<uint64_t>(known, piece.data().size());
+    piece.mutable_data()->erase(0, data);
+    piece.set_zeros(piece.zeros() - (known - data));
     piece.set_offset(piece.offset() + known);
   }
   position.next = std::max(position.next, end);

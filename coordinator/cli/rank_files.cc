@@ -76,6 +76,7 @@ RankFiles::RankFiles(const std::string& directory, const std::string& job_id, On
 
 void RankFiles::Take(const v1::ReadLogsResponse& piece) {
   first_frame_ = true;
+  batching_ = piece.zeros() == 0;
   demux_.Take(piece);
   WriteBatch();
 }
@@ -117,10 +118,10 @@ void RankFiles::OnFrame(uint32_t rank, const Frame& frame) {
   }
   if (frame.kind != FrameKind::kStdout && frame.kind != FrameKind::kStderr) return;
   // A frame that came in several pieces lies in a buffer that the next frame overwrites, so it is
-  // written at once; it is the first of its piece.
+  // written at once; it is the first of its piece, where that has no zeros.
   batch_rank_ = rank;
   batch_.push_back(frame.payload);
-  if (std::exchange(first_frame_, false) || batch_.size() == kBatchFrames) WriteBatch();
+  if (std::exchange(first_frame_, !batching_) || batch_.size() == kBatchFrames) WriteBatch();
 }
 
 void RankFiles::WriteBatch() {

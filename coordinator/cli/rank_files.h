@@ -70,6 +70,7 @@ class RankFiles final : public FrameSink {
   // Payloads of one rank, pointing into the piece that is being taken.
   uint32_t batch_rank_ = 0;
   bool first_frame_ = true;
+  bool batching_ = true;
   std::vector<std::string_view> batch_;
   std::atomic<uint64_t> missing_bytes_ = 0;
 };

@@ -184,7 +184,9 @@ AttemptRecord* LiveAttempt(JobRecord& job) {
 
 void AddWarning(JobRecord& job, std::string warning) {
   constexpr size_t kLimit = 200;
-  if (job.warnings.size() < kLimit) job.warnings.push_back(std::move(warning));
+  if (job.warnings.size() > kLimit) return;
+  if (job.warnings.size() == kLimit) warning = "there were more warnings, which are left out";
+  job.warnings.push_back(std::move(warning));
 }
 
 JobRecord Apply(JobRecord job, const internal::JobEvent& event) {

@@ -20,6 +20,17 @@ LogFilter::LogFilter(LogFilterOptions options, Start start)
 void LogFilter::Add(std::string_view bytes, std::string* out) {
   if (damaged_at_.has_value()) return;
   reader_.Feed(bytes);
+  TakeFrames(out);
+}
+
+void LogFilter::AddZeros(uint64_t bytes, std::string* out) {
+  while (bytes > 0 && !damaged_at_.has_value()) {
+    bytes -= reader_.FeedZeros(bytes);
+    TakeFrames(out);
+  }
+}
+
+void LogFilter::TakeFrames(std::string* out) {
   while (const std::optional<Frame> frame = reader_.Next()) Take(*frame, out);
   if (!reader_.corrupt()) return;
   TellHole(out);

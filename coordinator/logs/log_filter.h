@@ -45,6 +45,8 @@ class LogFilter {
 
   // Takes the next bytes of the log, cut anywhere, and appends frames to `out`.
   void Add(std::string_view bytes, std::string* out);
+  // The same for `bytes` bytes that are 0.
+  void AddZeros(uint64_t bytes, std::string* out);
   // Appends the text of lines that have not ended: the log goes no further for now.
   void Finish(std::string* out);
 
@@ -71,6 +73,7 @@ class LogFilter {
     std::string* out;
   };
 
+  void TakeFrames(std::string* out);
   void Take(const Frame& frame, std::string* out);
   void TakeText(std::string_view text, const Target& target);
   void HoldText(Held& held, std::string_view text, const Target& target);

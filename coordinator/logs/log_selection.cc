@@ -19,13 +19,12 @@ LogSelection::LogSelection(LogFilterOptions options, Start start)
   if (next_ >= start_.stored) EndCounting();
 }
 
-void LogSelection::Take(std::string_view bytes, std::string* out) {
-  next_ += bytes.size();
-  if (!counting()) {
-    filter_->Add(bytes, out);
-    return;
-  }
-  counter_->Add(bytes, out);
+void LogSelection::Take(std::string_view bytes, uint64_t zeros, std::string* out) {
+  next_ += bytes.size() + zeros;
+  LogFilter& filter = counting() ? *counter_ : *filter_;
+  filter.Add(bytes, out);
+  filter.AddZeros(zeros, out);
+  if (!counting()) return;
   if (next_ >= start_.stored || counter_->damaged_at().has_value()) EndCounting();
 }
 

@@ -33,8 +33,8 @@ class LogSelection {
   // End of the pass when `stored` bytes can be read.
   uint64_t pass_end(uint64_t stored) const { return counting() ? start_.stored : stored; }
 
-  // Takes the bytes at `next()`; appends frames to `out`.
-  void Take(std::string_view bytes, std::string* out);
+  // Takes the bytes at `next()`, and so many zeros behind them; appends frames to `out`.
+  void Take(std::string_view bytes, uint64_t zeros, std::string* out);
   // Appends the text of lines that have not ended; not while counting.
   void Finish(std::string* out) { filter_->Finish(out); }
 

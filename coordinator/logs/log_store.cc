@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -23,7 +22,7 @@ namespace {
 // Files kept open for writing. Reading opens per call.
 constexpr size_t kMaxOpenFiles = 256;
 
-// Fewer zeros are written like anything else.
+// Fewer zeros are read like anything else.
 constexpr size_t kLeastZeros = size_t{16} << 10;
 
 // The id becomes a path component and may come from a peer.
@@ -44,16 +43,18 @@ absl::Status Exhausted(int error_number, const std::string& path) {
       ToAbsl(MessageOf(ErrnoStatus(error_number, fmt::format("write {}", path)))));
 }
 
-// Appends zeros to a file of `size` bytes without writing them; false: it did not. The padding of
-// holes comes this way, and takes as little room here as at its source.
-bool ExtendByZeros(int fd, uint64_t size, std::string_view data) {
-  if (data.size() < kLeastZeros || data.front() != 0 ||
-      std::memcmp(data.data(), data.data() + 1, data.size() - 1) != 0) {
-    return false;
-  }
-  struct stat info = {};
-  return ::fstat(fd, &info) == 0 && info.st_size == static_cast<off_t>(size) &&
-         ::ftruncate(fd, static_cast<off_t>(size + data.size())) == 0;
+// First byte from `at` on, before `end`, that has data on the disk; `end` when there is none. `at`
+// itself where the file system cannot tell.
+uint64_t NextData(int fd, uint64_t at, uint64_t end) {
+  const off_t data = ::lseek(fd, static_cast<off_t>(at), SEEK_DATA);
+  if (data < 0) return errno == ENXIO ? end : at;
+  return std::min(static_cast<uint64_t>(data), end);
+}
+
+// First byte from `at`, which has data, on that has none; `end` when there is none before.
+uint64_t NextHole(int fd, uint64_t at, uint64_t end) {
+  const off_t hole = ::lseek(fd, static_cast<off_t>(at), SEEK_HOLE);
+  return hole < 0 ? end : std::min(static_cast<uint64_t>(hole), end);
 }
 
 }  // namespace
@@ -79,10 +80,10 @@ std::string LogStore::PathOf(const StoredLogId& file) const {
 
 void LogStore::PostRead(WorkerThread::Task task) { reader_.Post(std::move(task)); }
 
-void LogStore::Append(const StoredLogId& file, uint64_t offset, std::string data, AppendDone done) {
+void LogStore::Append(const StoredLogId& file, uint64_t offset, LogPiece piece, AppendDone done) {
   {
     MutexLock lock(mutex_);
-    pending_.push_back(Write{file, offset, std::move(data), std::move(done)});
+    pending_.push_back(Write{file, offset, std::move(piece), std::move(done)});
     if (std::exchange(draining_, true)) return;
   }
   writer_.Post([this] { DrainWrites(); });
@@ -101,7 +102,7 @@ void LogStore::DrainWrites() {
   for (Write& write : batch) {
     results.push_back(WriteOne(write));
     // Free the bytes as soon as they are written.
-    write.data = std::string();
+    write.piece = {};
     const auto used = files_.find(write.file);
     if (used != files_.end() && used->second.committed > used->second.synced) {
       grown[write.file] = used->second.committed;
@@ -150,28 +151,41 @@ absl::StatusOr<uint64_t> LogStore::WriteOne(Write& write) {
                     write.file.attempt.job.value(), write.file.attempt.attempt,
                     write.file.rank.value, write.offset, file.committed));
   }
+  const std::string_view data = write.piece.data;
   const uint64_t stored = file.committed - write.offset;
-  if (stored >= write.data.size()) return file.committed;
-  const char* data = write.data.data() + stored;
-  size_t left = write.data.size() - stored;
-  if (ExtendByZeros(file.fd.get(), file.committed, {data, left})) {
-    file.committed += left;
-    left = 0;
-  }
-  while (left > 0) {
-    const ssize_t n = ::pwrite(file.fd.get(), data, left, static_cast<off_t>(file.committed));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      absl::Status failed = Exhausted(n < 0 ? errno : ENOSPC, PathOf(write.file));
-      NoteTrouble(write.file, failed);
-      return failed;
-    }
-    data += n;
-    left -= static_cast<size_t>(n);
-    file.committed += static_cast<uint64_t>(n);
+  if (stored >= write.piece.size()) return file.committed;
+  int error = 0;
+  if (stored < data.size()) error = WriteBytes(file, data.substr(stored));
+  if (error == 0) error = WriteZeros(file, write.offset + write.piece.size());
+  if (error != 0) {
+    absl::Status failed = Exhausted(error, PathOf(write.file));
+    NoteTrouble(write.file, failed);
+    return failed;
   }
   NoteGood(write.file);
   return file.committed;
+}
+
+// Both return an errno.
+int LogStore::WriteBytes(File& file, std::string_view data) {
+  while (!data.empty()) {
+    const ssize_t n =
+        ::pwrite(file.fd.get(), data.data(), data.size(), static_cast<off_t>(file.committed));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n < 0 ? errno : ENOSPC;
+    data.remove_prefix(static_cast<size_t>(n));
+    file.committed += static_cast<uint64_t>(n);
+  }
+  return 0;
+}
+
+int LogStore::WriteZeros(File& file, uint64_t end) {
+  if (file.committed >= end) return 0;
+  // What a failed write left behind the committed bytes is no zeros.
+  if (::ftruncate(file.fd.get(), static_cast<off_t>(file.committed)) != 0) return errno;
+  if (::ftruncate(file.fd.get(), static_cast<off_t>(end)) != 0) return errno;
+  file.committed = end;
+  return 0;
 }
 
 absl::StatusOr<LogStore::File*> LogStore::OpenForWrite(const StoredLogId& id) {
@@ -330,28 +344,74 @@ bool LogStore::Blocked(const StoredLogId& id) const {
   return found != known_.end() && found->second.blocked;
 }
 
+absl::StatusOr<UniqueFd> LogStore::OpenForRead(const StoredLogId& id) const {
+  const std::string path = PathOf(id);
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd) return ErrnoStatus(errno, fmt::format("open {}", path));
+  return fd;
+}
+
+absl::Status LogStore::ReadInto(const StoredLogId& id, int fd, uint64_t offset,
+                                std::string& data) const {
+  size_t filled = 0;
+  while (filled < data.size()) {
+    const ssize_t n = ::pread(fd, data.data() + filled, data.size() - filled,
+                              static_cast<off_t>(offset + filled));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, fmt::format("read {}", PathOf(id)));
+    if (n == 0) {
+      return absl::DataLossError(
+          fmt::format("{} is shorter than the {} bytes that were stored in it", PathOf(id),
+                      offset + data.size()));
+    }
+    filled += static_cast<size_t>(n);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> LogStore::Read(const StoredLogId& id, uint64_t offset,
                                            size_t max_bytes) const {
   const uint64_t committed = CommittedSize(id);
   std::string data;
   if (offset >= committed) return data;
-  const std::string path = PathOf(id);
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd) return ErrnoStatus(errno, fmt::format("open {}", path));
+  const absl::StatusOr<UniqueFd> fd = OpenForRead(id);
+  if (!fd.ok()) return fd.status();
   data.resize(static_cast<size_t>(std::min<uint64_t>(max_bytes, committed - offset)));
-  size_t filled = 0;
-  while (filled < data.size()) {
-    const ssize_t n = ::pread(fd.get(), data.data() + filled, data.size() - filled,
-                              static_cast<off_t>(offset + filled));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoStatus(errno, fmt::format("read {}", path));
-    if (n == 0) {
-      return absl::DataLossError(
-          fmt::format("{} is shorter than the {} bytes that were stored in it", path, committed));
-    }
-    filled += static_cast<size_t>(n);
-  }
+  const absl::Status status = ReadInto(id, fd->get(), offset, data);
+  if (!status.ok()) return status;
   return data;
+}
+
+absl::StatusOr<LogPiece> LogStore::ReadSparse(const StoredLogId& id, uint64_t offset, uint64_t end,
+                                              size_t max_bytes) const {
+  end = std::min(end, CommittedSize(id));
+  LogPiece piece;
+  if (offset >= end) return piece;
+  const absl::StatusOr<UniqueFd> opened = OpenForRead(id);
+  if (!opened.ok()) return opened.status();
+  const int fd = opened->get();
+  struct stat info;
+  if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, fmt::format("look at {}", PathOf(id)));
+  if (static_cast<uint64_t>(info.st_size) < end) {
+    return absl::DataLossError(
+        fmt::format("{} is shorter than the {} bytes that were stored in it", PathOf(id), end));
+  }
+  uint64_t data_begin = NextData(fd, offset, end);
+  if (data_begin - offset >= kLeastZeros) {
+    piece.zeros = data_begin - offset;
+    return piece;
+  }
+  const uint64_t most = std::min<uint64_t>(end, offset + max_bytes);
+  uint64_t data_end = NextHole(fd, std::min(data_begin, most), most);
+  if (data_end == offset) data_end = most;  // it cannot be: the file system contradicts itself
+  piece.data.resize(static_cast<size_t>(data_end - offset));
+  const absl::Status status = ReadInto(id, fd, offset, piece.data);
+  if (!status.ok()) return status;
+  if (data_end < most) {
+    data_begin = NextData(fd, data_end, end);
+    if (data_begin - data_end >= kLeastZeros) piece.zeros = data_begin - data_end;
+  }
+  return piece;
 }
 
 absl::StatusOr<uint64_t> LogStore::TailStart(const StoredLogId& id, uint64_t tail_bytes) const {

@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,13 @@ struct StoredLogId {
   friend H AbslHashValue(H h, const StoredLogId& f) {
     return H::combine(std::move(h), f.attempt, f.rank);
   }
+};
+
+// Bytes of a file: those of `data`, then `zeros` bytes that are 0.
+struct LogPiece {
+  std::string data;
+  uint64_t zeros = 0;
+  uint64_t size() const { return data.size() + zeros; }
 };
 
 // Hears of growth.
@@ -72,9 +80,9 @@ class LogStore {
   LogStore(const LogStore&) = delete;
   LogStore& operator=(const LogStore&) = delete;
 
-  // Stores `data` at `offset`. Bytes below the committed size are already stored and are skipped.
-  // `done` runs on the writing thread, in the order of the calls.
-  void Append(const StoredLogId& file, uint64_t offset, std::string data, AppendDone done);
+  // Stores `piece` at `offset`; its zeros take no room. Bytes below the committed size are already
+  // stored and are skipped. `done` runs on the writing thread, in the order of the calls.
+  void Append(const StoredLogId& file, uint64_t offset, LogPiece piece, AppendDone done);
 
   // Looks the committed sizes up; `done` runs on the writing thread behind earlier appends.
   void GetCommitted(std::vector<StoredLogId> files,
@@ -91,6 +99,11 @@ class LogStore {
   // the disk: call in a task given to `PostRead`.
   absl::StatusOr<std::string> Read(const StoredLogId& file, uint64_t offset,
                                    size_t max_bytes) const;
+
+  // The same up to `end`, not beyond what is committed, with at most `max_bytes` of data. Long runs
+  // of zeros that take no room on the disk are told by their length, however long they are.
+  absl::StatusOr<LogPiece> ReadSparse(const StoredLogId& file, uint64_t offset, uint64_t end,
+                                      size_t max_bytes) const;
 
   // Start of the first frame that begins no more than `tail_bytes` before the committed size; the
   // start of the last frame when it alone is longer. May wait for the disk.
@@ -115,7 +128,7 @@ class LogStore {
   struct Write {
     StoredLogId file;
     uint64_t offset = 0;
-    std::string data;
+    LogPiece piece;
     AppendDone done;
   };
   // Of the writing thread.
@@ -138,8 +151,12 @@ class LogStore {
   void SyncFiles(const std::vector<Write>& batch, std::vector<absl::StatusOr<uint64_t>>& results,
                  absl::flat_hash_map<StoredLogId, uint64_t>& grown);
   absl::StatusOr<uint64_t> WriteOne(Write& write);
+  static int WriteBytes(File& file, std::string_view data);
+  static int WriteZeros(File& file, uint64_t end);
   absl::StatusOr<File*> OpenForWrite(const StoredLogId& file);
   void CloseIdle();
+  absl::StatusOr<UniqueFd> OpenForRead(const StoredLogId& file) const;
+  absl::Status ReadInto(const StoredLogId& file, int fd, uint64_t offset, std::string& data) const;
   absl::StatusOr<uint64_t> SizeOnDisk(const StoredLogId& file) const;
   void Tell(const absl::flat_hash_map<StoredLogId, uint64_t>& grown);
   void NoteTrouble(const StoredLogId& file, const absl::Status& status);

@@ -320,14 +320,24 @@ v1::ReadLogsResponse LogReader::ResponseFor(const LogReadQueue::Log& log, uint64
   return response;
 }
 
-absl::Status LogReader::SendPiece(LogReadQueue::Log& log) {
+absl::StatusOr<LogPiece> LogReader::Read(Rank rank, uint64_t offset, uint64_t end) const {
+  const StoredLogId file{attempt_, rank};
+  if (filter_->has_value() || request_.sparse()) {
+    return services().logs.ReadSparse(file, offset, end, kMaxLogChunkBytes);
+  }
   absl::StatusOr<std::string> data =
-      services().logs.Read({attempt_, log.rank}, log.position,
-                           std::min<uint64_t>(kMaxLogChunkBytes, log.stored - log.position));
+      services().logs.Read(file, offset, std::min<uint64_t>(kMaxLogChunkBytes, end - offset));
   if (!data.ok()) return data.status();
+  return LogPiece{.data = *std::move(data)};
+}
+
+absl::Status LogReader::SendPiece(LogReadQueue::Log& log) {
+  absl::StatusOr<LogPiece> piece = Read(log.rank, log.position, log.stored);
+  if (!piece.ok()) return piece.status();
   v1::ReadLogsResponse response = ResponseFor(log, log.position);
-  log.position += data->size();
-  response.set_data(*std::move(data));
+  log.position += piece->size();
+  response.set_data(std::move(piece->data));
+  response.set_zeros(piece->zeros);
   // Full cannot be: the pump has looked. Closed: nobody wants it.
   (void)outbound_.Send(std::move(response));
   return absl::OkStatus();
@@ -339,17 +349,16 @@ absl::Status LogReader::SendSelected(LogReadQueue::Log& log, LogSelection& selec
     return absl::OkStatus();
   }
   const bool counting = selection.counting();
-  const uint64_t wanted = selection.pass_end(log.stored) - selection.next();
-  absl::StatusOr<std::string> data = services().logs.Read(
-      {attempt_, log.rank}, selection.next(), std::min<uint64_t>(kMaxLogChunkBytes, wanted));
-  if (!data.ok()) return data.status();
+  const absl::StatusOr<LogPiece> piece =
+      Read(log.rank, selection.next(), selection.pass_end(log.stored));
+  if (!piece.ok()) return piece.status();
   std::string selected;
-  selection.Take(*data, &selected);
+  selection.Take(piece->data, piece->zeros, &selected);
   if (counting) {
-    log.counted += data->size();
+    log.counted += piece->size();
     return absl::OkStatus();
   }
-  log.position += data->size();
+  log.position += piece->size();
   const uint64_t begin = selection.position() - selected.size();
   for (size_t sent = 0; sent < selected.size(); sent += kMaxLogChunkBytes) {
     v1::ReadLogsResponse response = ResponseFor(log, begin + sent);

@@ -70,6 +70,7 @@ class LogReader final : public StreamReactor<grpc::ServerWriteReactor<v1::ReadLo
   void Pump();
   bool SendNext(LogReadQueue::Turn& turn);
   absl::Status OpenLog(LogReadQueue::Turn& turn);
+  absl::StatusOr<LogPiece> Read(Rank rank, uint64_t offset, uint64_t end) const;
   absl::Status SendPiece(LogReadQueue::Log& log);
   absl::Status SendSelected(LogReadQueue::Log& log, LogSelection& selection);
   void SendEnd(const LogReadQueue::Turn& turn);

@@ -14,6 +14,9 @@
 namespace muster {
 namespace {
 
+// A chunk that waits, its data apart, about.
+constexpr size_t kChunkBytes = 256;
+
 StoredLogId IdOf(const v1::LogFile& file) {
   return {{JobId(file.key().job_id()), file.key().attempt()}, Rank{file.rank()}};
 }
@@ -134,9 +137,8 @@ void LogUpload::HandleChunk() {
     chunk.clear_data();
     chunk.clear_zeros();
   }
-  // The store makes holes of zeros again.
-  chunk.mutable_data()->append(static_cast<size_t>(chunk.zeros()), '\0');
-  const size_t bytes = chunk.data().size();
+  // What it takes in memory: zeros take none.
+  const size_t bytes = kChunkBytes + chunk.data().size();
   bool read_on = false;
   {
     MutexLock lock(mutex_);
@@ -150,7 +152,8 @@ void LogUpload::HandleChunk() {
       paused_ = queued_bytes_ >= kMaxQueuedBytes;
       read_on = !paused_;
       // Under the lock: nothing is appended once Fail returned.
-      services().logs.Append(id, chunk.offset(), std::move(*chunk.mutable_data()),
+      LogPiece piece{.data = std::move(*chunk.mutable_data()), .zeros = chunk.zeros()};
+      services().logs.Append(id, chunk.offset(), std::move(piece),
                              [self = shared_from_this(), this, id, bytes](auto committed) {
                                OnStored(id, bytes, std::move(committed));
                              });

@@ -20,6 +20,7 @@ struct ReadResult {
   std::vector<uint32_t> order;                 // ranks in the order of their pieces
   std::map<uint32_t, std::string> unfinished;  // data that came with the end
   std::map<uint32_t, uint64_t> damaged_at;
+  uint64_t told_zeros = 0;
   grpc::Status status;
 };
 
@@ -54,7 +55,8 @@ class ReadLogsTest : public RpcWorld {
       EXPECT_EQ(result.missing.count(rank), 0u) << "nothing after the end";
       const uint64_t first = result.first_offset.emplace(rank, response.offset()).first->second;
       EXPECT_EQ(response.offset(), first + result.bytes[rank].size()) << "without gaps";
-      result.bytes[rank] += response.data();
+      result.bytes[rank] += response.data() + std::string(response.zeros(), '\0');
+      result.told_zeros += response.zeros();
       if (!response.data().empty()) result.order.push_back(rank);
       if (response.has_damaged_at()) result.damaged_at[rank] = response.damaged_at();
       if (response.end()) result.unfinished[rank] = response.data();

@@ -64,6 +64,30 @@ TEST_F(ReadLogsTest, BeginsNearTheEndAtAFrame) {
   EXPECT_THAT(text, testing::EndsWith("line 998\nline 999\n"));
 }
 
+TEST_F(ReadLogsTest, TellsZerosByTheirNumberToThoseWhoAsk) {
+  Run();
+  const std::string file = FrameFile({"first\n"});
+  ASSERT_TRUE(agent_->SendChunk(key_, 0, 0, file, 5'000'000));
+  agent_->AwaitCommitted(0, file.size() + 5'000'000);
+  agent_->Upload(key_, 0, file.size() + 5'000'000, "end");
+  v1::ReadLogsRequest request = Request(false);
+  request.add_ranks(0);
+  const std::string whole = file + std::string(5'000'000, '\0') + "end";
+  ReadResult result = Read(request);
+  EXPECT_TRUE(result.bytes.at(0) == whole);
+  EXPECT_EQ(result.told_zeros, 0u);
+  request.set_sparse(true);
+  result = Read(request);
+  EXPECT_TRUE(result.bytes.at(0) == whole);
+  EXPECT_GT(result.told_zeros, 4'900'000u);
+  v1::LogPosition& from = *request.add_from();
+  from.set_attempt(1);
+  from.set_offset(1'000'000);
+  result = Read(request);
+  EXPECT_EQ(result.first_offset.at(0), 1'000'000u);
+  EXPECT_TRUE(result.bytes.at(0) == whole.substr(1'000'000));
+}
+
 TEST_F(ReadLogsTest, FollowsToTheEndOfTheJob) {
   Run();
   agent_->Upload(key_, 0, 0, "before ");

@@ -40,10 +40,11 @@ class LogStoreTest : public testing::Test {
     ASSERT_TRUE(opened.ok()) << opened.status();
     store_ = *std::move(opened);
   }
-  absl::StatusOr<uint64_t> Append(const StoredLogId& id, uint64_t offset, const std::string& data) {
+  absl::StatusOr<uint64_t> Append(const StoredLogId& id, uint64_t offset, const std::string& data,
+                                  uint64_t zeros = 0) {
     std::promise<absl::StatusOr<uint64_t>> answer;
     auto future = answer.get_future();
-    store_->Append(id, offset, data, [&](auto committed) { answer.set_value(committed); });
+    store_->Append(id, offset, {data, zeros}, [&](auto committed) { answer.set_value(committed); });
     if (future.wait_for(kLimit) != std::future_status::ready) std::abort();
     return future.get();
   }
@@ -84,10 +85,10 @@ TEST_F(LogStoreTest, StoresAtTheOffset) {
 
 TEST_F(LogStoreTest, ZerosTakeNoRoom) {
   Open(true);
-  const std::string zeros(200'000, '\0');
-  EXPECT_EQ(*Append(id_, 0, "begin"), 5u);
-  EXPECT_EQ(*Append(id_, 5, zeros), 200'005u);
-  EXPECT_EQ(*Append(id_, 100'000, zeros), 300'000u) << "what is stored is skipped";
+  EXPECT_EQ(*Append(id_, 0, "begin", 200'000), 200'005u);
+  EXPECT_EQ(*Append(id_, 100'000, std::string(150'000, '\0'), 50'000), 300'000u)
+      << "what is stored is skipped";
+  EXPECT_EQ(*Append(id_, 3, "in", 299'000), 300'000u);
   EXPECT_EQ(*Append(id_, 300'000, "end"), 300'003u);
   EXPECT_TRUE(ReadAll(id_) == "begin" + std::string(299'995, '\0') + "end");
   struct stat info;
@@ -95,6 +96,36 @@ TEST_F(LogStoreTest, ZerosTakeNoRoom) {
   EXPECT_LT(info.st_blocks * 512, 100'000);
   Open(true);
   EXPECT_EQ(store_->CommittedSize(id_), 300'003u);
+}
+
+TEST_F(LogStoreTest, TellsZerosThatTakeNoRoom) {
+  ASSERT_TRUE(Append(id_, 0, "begin", 200'000).ok());
+  ASSERT_TRUE(Append(id_, 200'005, "middle" + std::string(100'000, '\0') + "more", 100).ok());
+  ASSERT_TRUE(Append(id_, 300'115, "end", 300'000).ok());
+  std::string file;
+  uint64_t told = 0;
+  while (file.size() < 600'118) {
+    // To an end that is nearer than what is stored.
+    const uint64_t end = file.size() < 500'000 ? 500'000 : 700'000;
+    const auto piece = store_->ReadSparse(id_, file.size(), end, 50'000);
+    ASSERT_TRUE(piece.ok()) << piece.status();
+    ASSERT_LE(piece->data.size(), 50'000u);
+    ASSERT_GT(piece->size(), 0u);
+    file += piece->data + std::string(piece->zeros, '\0');
+    told += piece->zeros;
+    ASSERT_LE(file.size(), end);
+  }
+  EXPECT_TRUE(file == ReadAll(id_));
+  EXPECT_EQ(file.size(), 600'118u);
+  EXPECT_GE(told, 450'000u);
+  EXPECT_EQ(store_->ReadSparse(id_, 600'118, 700'000, 10)->size(), 0u);
+}
+
+TEST_F(LogStoreTest, ZerosAreNoneOfWhatAFailedWriteLeft) {
+  ASSERT_TRUE(Append(id_, 0, "0123").ok());
+  std::ofstream(store_->PathOf(id_), std::ios::app) << "left behind";
+  EXPECT_EQ(*Append(id_, 4, "", 10), 14u);
+  EXPECT_EQ(ReadAll(id_), "0123" + std::string(10, '\0'));
 }
 
 TEST_F(LogStoreTest, KeepsFilesPrivate) {
@@ -150,7 +181,7 @@ TEST_F(LogStoreTest, AnswersInOrderHoweverManyAreQueued) {
   std::vector<uint64_t> sizes;
   const uint64_t count = 2000;
   for (uint64_t i = 0; i < count; ++i) {
-    store_->Append(id_, i * 3, "abc", [&](auto committed) {
+    store_->Append(id_, i * 3, {"abc"}, [&](auto committed) {
       sizes.push_back(*committed);
       if (sizes.size() == count) all.set_value();
     });

@@ -69,6 +69,33 @@ TEST(LogFollower, StartsBehindWhatIsKnown) {
   EXPECT_THAT(Follow(source, options, &status), ElementsAre("0:4:ef"));
 }
 
+TEST(LogFollower, ResumesWithinZeros) {
+  ScriptedSource source;
+  const auto with_zeros = [](uint64_t offset, std::string data, uint64_t zeros) {
+    v1::ReadLogsResponse piece = Piece(0, offset, std::move(data));
+    piece.set_zeros(zeros);
+    return piece;
+  };
+  source.AddCall({{with_zeros(0, "abc", 100)}, absl::UnavailableError("gone")});
+  source.AddCall({{with_zeros(0, "a", 0), with_zeros(1, "bc", 50), with_zeros(53, "", 60),
+                   Piece(0, 113, "d", true)},
+                  absl::OkStatus()});
+  LogFollower::Options options;
+  options.reconnect = std::chrono::seconds(10);
+  std::vector<std::string> pieces;
+  Event done;
+  LogFollower follower(
+      source, std::move(options),
+      [&](const v1::ReadLogsResponse& piece) {
+        pieces.push_back(piece.data() + "@" + std::to_string(piece.offset()) + "+" +
+                         std::to_string(piece.zeros()));
+        return true;
+      },
+      [&](const absl::Status&) { done.Set(); });
+  ASSERT_TRUE(done.Wait());
+  EXPECT_THAT(pieces, ElementsAre("abc@0+100", "@103+10", "d@113+0"));
+}
+
 TEST(LogFollower, GivesUpWithoutReconnecting) {
   ScriptedSource source;
   source.AddCall({{}, absl::UnavailableError("gone")});

@@ -65,6 +65,19 @@ TEST_F(RankFilesTest, TakesManySmallFramesAtOnce) {
   EXPECT_EQ(ReadFile(File("j-1/rank_0.log")), expected);
 }
 
+TEST_F(RankFilesTest, TakeZerosByTheirNumber) {
+  RankFiles files = Make("j-1");
+  const std::string zeros(200'000, '\0');
+  const std::string bytes = OutFrame("a") + OutFrame(zeros) + OutFrame("b");
+  v1::ReadLogsResponse first = Piece(0, 0, OutFrame("a") + OutFrame(zeros).substr(0, 30));
+  first.set_zeros(zeros.size() - 6);
+  files.Take(first);
+  files.Take(Piece(0, bytes.size() - OutFrame("b").size(), OutFrame("b")));
+  files.Finish(1);
+  EXPECT_TRUE(ReadFile(File("j-1/rank_0.log")) == "a" + zeros + "b");
+  EXPECT_THAT(troubles_, ElementsAre());
+}
+
 TEST_F(RankFilesTest, KeepEarlierRuns) {
   Make("j-1").Take(Piece(0, 0, OutFrame("one")));
   Make("j-2").Take(Piece(0, 0, OutFrame("two")));

@@ -52,6 +52,19 @@ TEST_F(Stall, IsAWarningAndNoMore) {
   }
 }
 
+TEST_F(Stall, EndsTheJobAlsoWhenItHasAsManyWarningsAsAJobMayHave) {
+  const JobId job = Start("fail");
+  for (int i = 0; i < 250; ++i) world_.Resumed(2);
+  const v1::Job before = world_.Job(job);
+  EXPECT_EQ(before.warnings_size(), 201);
+  EXPECT_EQ(before.warnings(200), "there were more warnings, which are left out");
+  world_.Stalled(1, "");
+  EXPECT_EQ(world_.Job(job).state(), v1::Job::STOPPING);
+  EndOfAll();
+  EXPECT_EQ(world_.Job(job).cause(), v1::Job::STALLED);
+  EXPECT_EQ(world_.Job(job).exit_code(), 124);
+}
+
 TEST_F(Stall, EndsTheJobWhenThatIsWanted) {
   const JobId job = Start("fail");
   world_.Stalled(1, "");

@@ -146,6 +146,24 @@ TEST(LogFilter, MakesOneGapOfHolesThatFollowEachOther) {
   EXPECT_THAT(Frames(out), ElementsAre("3gap", "5gap"));
 }
 
+TEST(LogFilter, TakesZerosByTheirNumber) {
+  std::string hole = File().Hole(7).bytes();
+  const FrameGap dropped{7, 0};
+  const auto counters = EncodeFrameGap(dropped);
+  hole.clear();
+  AppendFrame(hole, FrameKind::kHole, 1,
+              std::string(counters.data(), counters.size()) + std::string(500'000, '\0'));
+  const std::string bytes = File().Out("xa\n").bytes() + hole;
+  LogFilter filter(Grep("x"), {});
+  std::string out;
+  filter.Add(bytes.substr(0, bytes.size() - 499'990), &out);
+  filter.AddZeros(499'990, &out);
+  filter.Add(File().Out("xb\n").bytes(), &out);
+  EXPECT_THAT(Frames(out), ElementsAre("1o:xa\n", "1gap", "1o:xb\n"));
+  filter.AddZeros(100, &out);
+  EXPECT_EQ(filter.damaged_at(), bytes.size() + File().Out("xb\n").bytes().size());
+}
+
 TEST(LogFilter, KeepsLinesTogetherAcrossAHoleOfNothing) {
   EXPECT_THAT(Filter(Grep("ab"), File().Out("a").Hole(0).Out("b\n")), ElementsAre("3o:ab\n"));
 }
@@ -347,14 +365,14 @@ TEST(LogSelectionProperty, BeginsWithTheLastLines) {
     std::string out;
     while (selection.next() < selection.pass_end(stored)) {
       const size_t size = std::min<size_t>(stored - selection.next(), random() % 50 + 1);
-      selection.Take(file.bytes().substr(selection.next(), size), &out);
+      selection.Take(file.bytes().substr(selection.next(), size), 0, &out);
     }
     ASSERT_FALSE(selection.counting());
     EXPECT_EQ(selection.position(), all.size()) << "positions are those of the filtered file";
     const std::vector<std::string> last = LinesOf(out, &unfinished);
     const size_t count = std::min(wanted, lines.size());
     EXPECT_EQ(last, std::vector<std::string>(lines.end() - count, lines.end())) << round;
-    selection.Take("", &out);
+    selection.Take("", 0, &out);
     selection.Finish(&out);
   }
 }
@@ -366,14 +384,14 @@ TEST(LogSelection, GoesOnBehindTheLastLines) {
   LogSelection selection(WholeLines(), {.last_lines = 2, .stored = stored});
   ASSERT_TRUE(selection.counting());
   std::string out;
-  selection.Take(file.bytes(), &out);
+  selection.Take(file.bytes(), 0, &out);
   ASSERT_FALSE(selection.counting());
   EXPECT_THAT(out, IsEmpty());
   EXPECT_EQ(selection.next(), 0u);
-  selection.Take(file.bytes(), &out);
+  selection.Take(file.bytes(), 0, &out);
   EXPECT_THAT(Frames(out), ElementsAre("1o:2\n3\n"));
   file.Out("un\n4\n");
-  selection.Take(file.bytes().substr(stored), &out);
+  selection.Take(file.bytes().substr(stored), 0, &out);
   EXPECT_THAT(Frames(out), ElementsAre("1o:2\n3\n", "2o:begun\n4\n"));
 }
 
@@ -381,9 +399,9 @@ TEST(LogSelection, CountsDamagedLogsToo) {
   const std::string bytes = File().Out("1\n2\n").bytes() + std::string(50, '?');
   LogSelection selection(WholeLines(), {.last_lines = 1, .stored = bytes.size()});
   std::string out;
-  selection.Take(bytes, &out);
+  selection.Take(bytes, 0, &out);
   ASSERT_FALSE(selection.counting());
-  selection.Take(bytes, &out);
+  selection.Take(bytes, 0, &out);
   EXPECT_THAT(Frames(out), ElementsAre("1o:2\n"));
   EXPECT_EQ(selection.damaged_at(), bytes.size() - 50);
 }

@@ -175,6 +175,65 @@ TEST(FrameReader, ZerosOfAPunchedHoleAreCorruption) {
   EXPECT_TRUE(reader.corrupt());
 }
 
+// The same frames, whatever part of the log comes as a number of zeros.
+TEST(FrameReader, CountsThePaddingOfHoles) {
+  const std::vector<OwnedFrame> frames = {
+      {FrameKind::kStdout, 1, std::string(200'000, '\0') + "text"},
+      {FrameKind::kHole, 2, CountersPayload(9, 10) + std::string(700'000, '\0')},
+      {FrameKind::kHole, 3, CountersPayload(0, 0) + std::string(30, '\0')},
+      {FrameKind::kStderr, 4, "after"}};
+  const std::string bytes = Encode(frames);
+  std::mt19937 random(1);
+  for (int round = 0; round < 50; ++round) {
+    FrameReader reader;
+    std::vector<OwnedFrame> taken;
+    const auto take = [&] {
+      for (OwnedFrame& frame : Take(reader)) taken.push_back(std::move(frame));
+    };
+    for (size_t at = 0; at < bytes.size();) {
+      const size_t zeros = std::min(bytes.find_first_not_of('\0', at), bytes.size()) - at;
+      if (zeros > 0 && random() % 2 == 0) {
+        for (uint64_t left = 1 + random() % zeros; left > 0;) {
+          const uint64_t fed = reader.FeedZeros(left);
+          ASSERT_GT(fed, 0u);
+          at += fed;
+          left -= fed;
+          take();
+        }
+      } else {
+        const std::string piece = bytes.substr(at, 1 + random() % 100'000);
+        reader.Feed(piece);
+        take();
+        at += piece.size();
+      }
+      ASSERT_EQ(reader.offset() + reader.partial_bytes(), at);
+    }
+    ASSERT_EQ(taken.size(), frames.size());
+    for (size_t i = 0; i < frames.size(); ++i) {
+      if (frames[i].kind == FrameKind::kHole) {
+        EXPECT_EQ(DecodeFrameHole(taken[i].payload), DecodeFrameHole(frames[i].payload));
+      } else {
+        EXPECT_TRUE(taken[i] == frames[i]);
+      }
+    }
+  }
+}
+
+TEST(FrameReader, MoreZerosThanAHoleWantsAreCorruption) {
+  const std::string hole =
+      Encode({{FrameKind::kHole, 1, CountersPayload(1, 2) + std::string(50, '\0')}});
+  FrameReader reader;
+  reader.Feed(std::string_view(hole).substr(0, hole.size() - 50));
+  EXPECT_FALSE(reader.Next().has_value());
+  EXPECT_EQ(reader.FeedZeros(1000), 50u);
+  EXPECT_TRUE(reader.Next().has_value());
+  EXPECT_FALSE(reader.Next().has_value());
+  EXPECT_EQ(reader.FeedZeros(950), 950u);
+  EXPECT_FALSE(reader.Next().has_value());
+  EXPECT_TRUE(reader.corrupt());
+  EXPECT_EQ(reader.FeedZeros(uint64_t{1} << 60), uint64_t{1} << 60) << "no time is lost with it";
+}
+
 TEST(FrameReader, NothingFollowsTheEnd) {
   std::string bytes = Encode(SampleLog());
   FrameReader reader;
