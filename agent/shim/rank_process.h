@@ -35,9 +35,11 @@ struct RankEnvironment {
   std::string working_directory;
   // Capacity wanted for each pipe.
   int pipe_bytes = 1 << 20;
-  // Read buffer, one for all.
+  // Read buffer, one for all. Large: each read lets a rank that floods go on once, and so the fewer
+  // of its writes have to wait. No larger than a pipe: then the ranks would wait longer for no
+  // gain.
   std::unique_ptr<char[]> buffer;
-  static constexpr size_t kBufferBytes = size_t{256} << 10;
+  static constexpr size_t kBufferBytes = size_t{512} << 10;
 };
 
 // Capacity of pipes that leaves a user with `ranks` ranks enough of what the kernel grants one
