@@ -30,6 +30,8 @@ struct LogsFlags {
   std::string server;
   std::string node;
   std::vector<uint32_t> ranks;
+  // 0: the newest.
+  uint32_t attempt = 0;
   std::optional<LogStream> stream;
   std::string grep;
   // Of `grep`.
@@ -55,6 +57,17 @@ void Declare(Flags& flags, LogsFlags& out) {
   flags.Switch("follow,f", &out.follow, "go on until the job has ended");
   flags.Value("rank", "LIST", SetRanks(&out.ranks), "only these ranks, as 0-7,9");
   flags.Text("node", "HOST", &out.node, "only the ranks of this node");
+  flags.Value(
+      "attempt", "N",
+      [&out](std::string_view value) -> std::string {
+        const auto [end, error] =
+            std::from_chars(value.data(), value.data() + value.size(), out.attempt);
+        if (error != std::errc() || end != value.data() + value.size() || out.attempt == 0) {
+          return fmt::format("expected an attempt, from 1, got '{}'", value);
+        }
+        return "";
+      },
+      "of a job that was started again: this attempt; else the newest, with -f all that follow");
   flags.Value(
       "stream", "out|err",
       [&out](std::string_view value) -> std::string {
@@ -147,6 +160,7 @@ LogFollower::Options ReadingOptions(const v1::Job& job, const std::vector<uint32
   LogFollower::Options logs;
   logs.request.set_job_id(flags.job_id);
   logs.request.set_follow(flags.follow);
+  logs.request.set_attempt(flags.attempt);
   if (ranks.size() < job.world_size())
     logs.request.mutable_ranks()->Add(ranks.begin(), ranks.end());
   if (flags.stream) {
@@ -207,7 +221,8 @@ absl::Status ReadAll(JobSource& source, LogFollower::Options logs, LineSplitter&
       [&](v1::ReadLogsResponse piece) {
         if (positions != nullptr) {
           if (piece.end()) piece.clear_data();
-          (*positions)[piece.rank()] = {piece.attempt(), piece.offset() + piece.data().size()};
+          (*positions)[piece.rank()] = {piece.attempt(),
+                                        piece.offset() + piece.data().size() + piece.zeros()};
         }
         splitter.Take(piece);
         return printer.Flush();
@@ -278,6 +293,15 @@ int RunLogs(Arguments arguments, Reporter& reporter) {
   }
   const absl::StatusOr<v1::Job> job = place->client->GetJob(options.job_id);
   if (!job.ok()) return ReportError(job.status(), reporter);
+  const bool may_come = options.follow && !IsTerminal(*job);
+  if (options.attempt > job->attempt() && !may_come) {
+    return ReportError(
+        absl::InvalidArgumentError(
+            job->attempt() == 0 ? fmt::format("job {} has not started", job->job_id())
+                                : fmt::format("job {} has no attempt {}, only 1 to {}",
+                                              job->job_id(), options.attempt, job->attempt())),
+        reporter);
+  }
   const absl::StatusOr<std::vector<uint32_t>> ranks = ChooseRanks(*job, options);
   if (!ranks.ok()) return ReportError(ranks.status(), reporter);
   if (ranks->empty() && job->world_size() > 0) return 0;

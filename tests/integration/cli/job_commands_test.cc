@@ -215,6 +215,35 @@ sys.exit(3 if os.environ['MUSTER_ATTEMPT'] == '1' else 0)
   EXPECT_THAT(unknown.err(), HasSubstr("no local job"));
 }
 
+TEST_F(JobCommands, LogsOfAnEarlierAttempt) {
+  box_.Write("again.sh",
+             "echo attempt $MUSTER_ATTEMPT of $RANK\n[ $MUSTER_ATTEMPT = 3 ] || exit 5\n");
+  box_.Write("job.yaml",
+             "hostfile: hosts\nlog_dir: logs\ncommand: [sh, again.sh]\n"
+             "restart: {max_attempts: 3, on: [rank-failed]}\n");
+  CommandRun run = box_.Run({"submit", "job.yaml"});
+  ASSERT_EQ(run.Wait(), 0) << run.err();
+  const std::string job = std::filesystem::read_symlink(box_.Path("logs/latest"));
+  const auto logs = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"logs", job, "--rank", "1"});
+    CommandRun shown = box_.Run(flags);
+    EXPECT_EQ(shown.Wait(), 0) << shown.err();
+    return shown.out();
+  };
+  EXPECT_EQ(logs({}), "[1@node-2] attempt 3 of 1\n");
+  EXPECT_EQ(logs({"--attempt", "3", "-f"}), "[1@node-2] attempt 3 of 1\n");
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{}, {"-f"}, {"--tail", "1"}, {"--order", "time"}}) {
+    std::vector<std::string> flags = {"--attempt", "2"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    EXPECT_EQ(logs(flags), "[1@node-2] attempt 2 of 1\n");
+  }
+  CommandRun missing = box_.Run({"logs", job, "--attempt", "4"});
+  EXPECT_EQ(missing.Wait(), 2);
+  EXPECT_THAT(missing.err(), HasSubstr("has no attempt 4, only 1 to 3"));
+  EXPECT_EQ(box_.Run({"logs", job, "--attempt", "0"}).Wait(), 2);
+}
+
 TEST_F(JobCommands, ExplainTellsAJobThatWasNeverPlaced) {
   box_.Write("hosts", "node-1 slots=1\n192.0.2.77 slots=1\n");
   CommandRun run = box_.Run({"spawn", "--hostfile", "hosts", "--timeout", "1", "r.py"});
