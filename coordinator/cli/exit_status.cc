@@ -36,6 +36,11 @@ int ExitStatusOf(const v1::Job& job) {
   return job.exit_code() & 0xff;
 }
 
+int ExitStatusInList(const v1::Job& job) {
+  const bool success = job.state() == v1::Job::SUCCEEDED && job.exit_code() == 0;
+  return success && job.ranks().empty() ? 0 : ExitStatusOf(job);
+}
+
 int ExitStatusOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:

@@ -23,6 +23,9 @@ bool IsTerminal(const v1::Job& job);
 // record that claims success otherwise, or failure with status 0, gives `kExitBug`.
 int ExitStatusOf(const v1::Job& job);
 
+// The same for a job of a list, which comes without its ranks: what the coordinator says of it.
+int ExitStatusInList(const v1::Job& job);
+
 // Exit status for a call that failed: no coordinator, bad input, or a bug.
 int ExitStatusOf(const absl::Status& status);
 

@@ -104,14 +104,14 @@ Json FailureOf(const v1::Failure& failure) {
   return json;
 }
 
-Json HeadOf(const v1::Job& job) {
+Json HeadOf(const v1::Job& job, int exit_status) {
   Json json;
   json["job_id"] = job.job_id();
   json["name"] = job.name();
   json["state"] = StateWord(job.state());
   json["cause"] =
       job.cause() == v1::Job::CAUSE_UNSPECIFIED ? Json(nullptr) : Json(CauseWord(job.cause()));
-  json["exit_status"] = IsTerminal(job) ? Json(ExitStatusOf(job)) : Json(nullptr);
+  json["exit_status"] = IsTerminal(job) ? Json(exit_status) : Json(nullptr);
   json["reason"] = job.reason();
   json["attempt"] = job.attempt();
   json["world_size"] = job.world_size();
@@ -135,7 +135,7 @@ std::string RankWord(v1::JobRank::State state) { return Word(v1::JobRank::State_
 std::string NodeWord(v1::Node::State state) { return Word(v1::Node::State_Name(state)); }
 
 std::string JobToJson(const v1::Job& job, int indent) {
-  Json json = HeadOf(job);
+  Json json = HeadOf(job, ExitStatusOf(job));
   const bool met = !job.rendezvous().address().empty();
   json["master_addr"] = met ? Json(job.rendezvous().address()) : Json(nullptr);
   json["master_port"] = met ? Json(job.rendezvous().port()) : Json(nullptr);
@@ -151,7 +151,7 @@ std::string JobToJson(const v1::Job& job, int indent) {
 
 std::string JobsToJson(std::span<const v1::Job> jobs) {
   Json list = Json::array();
-  for (const v1::Job& job : jobs) list.push_back(HeadOf(job));
+  for (const v1::Job& job : jobs) list.push_back(HeadOf(job, ExitStatusInList(job)));
   return Text({{"jobs", std::move(list)}}, 2);
 }
 

@@ -176,7 +176,7 @@ std::string RenderJobs(std::span<const v1::Job> jobs, int64_t now) {
       {"JOB", "NAME", "STATE", "STATUS", "RANKS", "CREATED", "RAN"}};
   for (const v1::Job& job : jobs) {
     rows.push_back({job.job_id(), job.name().empty() ? "-" : job.name(), StateWord(job.state()),
-                    IsTerminal(job) ? std::to_string(ExitStatusOf(job)) : "-",
+                    IsTerminal(job) ? std::to_string(ExitStatusInList(job)) : "-",
                     std::to_string(job.world_size()), Ago(job.create_time(), now),
                     RanTime(job, now)});
   }

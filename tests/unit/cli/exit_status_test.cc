@@ -35,6 +35,20 @@ TEST(ExitStatusOf, FailureIsNeverZero) {
 
 TEST(ExitStatusOf, RunningJobHasNone) { EXPECT_EQ(ExitStatusOf(testing::RunningJob()), kExitBug); }
 
+TEST(ExitStatusInList, IsWhatTheCoordinatorSaysWithoutRanks) {
+  v1::Job job = SucceededJob();
+  EXPECT_EQ(ExitStatusInList(job), 0);
+  job.mutable_ranks(3)->clear_status();
+  EXPECT_EQ(ExitStatusInList(job), kExitBug);
+  job.clear_ranks();
+  EXPECT_EQ(ExitStatusInList(job), 0);
+  job.set_exit_code(1);
+  EXPECT_EQ(ExitStatusInList(job), kExitBug);
+  job = FailedJob(Code(7), 7);
+  job.clear_ranks();
+  EXPECT_EQ(ExitStatusInList(job), 7);
+}
+
 TEST(ExitStatusOf, CallsThatFailed) {
   EXPECT_EQ(ExitStatusOf(absl::OkStatus()), 0);
   EXPECT_EQ(ExitStatusOf(absl::UnavailableError("")), kExitNoCoordinator);

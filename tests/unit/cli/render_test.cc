@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "coordinator/cli/job_json.h"
 #include "tests/unit/cli/sample_job.h"
 
 namespace muster {
@@ -50,6 +51,17 @@ TEST(RenderJobs, HasOneLineEach) {
   const std::string text = RenderJobs(jobs, 1100);
   EXPECT_THAT(text, HasSubstr("j-demo  -     succeeded  0       4"));
   EXPECT_THAT(text, HasSubstr("j-demo  -     running    -       4"));
+}
+
+TEST(RenderJobs, TellsTheStatusOfJobsThatComeWithoutRanks) {
+  v1::Job good = testing::SucceededJob();
+  v1::Job bad = testing::FailedJob(testing::Code(7), 7);
+  good.clear_ranks();
+  bad.clear_ranks();
+  const std::string text = RenderJobs(std::vector<v1::Job>{good, bad}, 1100);
+  EXPECT_THAT(text, HasSubstr("j-demo  -     succeeded  0       4"));
+  EXPECT_THAT(text, HasSubstr("failed     7       4"));
+  EXPECT_THAT(JobsToJson(std::vector<v1::Job>{good}), HasSubstr("\"exit_status\": 0,"));
 }
 
 TEST(RenderNodes, ShowsSlotsAndJobs) {
