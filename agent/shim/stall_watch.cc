@@ -21,6 +21,8 @@ milliseconds StallWatch::Interval(milliseconds after) {
 
 StallWatch::Change StallWatch::Look(SteadyTime now, const Sample& sample) {
   const auto elapsed = std::chrono::duration_cast<milliseconds>(now - std::exchange(looked_, now));
+  // Time in which nobody looked, because the rank was frozen and the shim with it, is no silence.
+  active_ += std::max(elapsed - 2 * Interval(after_), milliseconds(0));
   const Sample before = std::exchange(last_, sample);
   const uint64_t ticks =
       std::max(sample.cpu_ticks, before.cpu_ticks) - std::min(sample.cpu_ticks, before.cpu_ticks);

@@ -102,10 +102,11 @@ class ReportFold {
     RankProgress* rank = FindRank(event.rank());
     if (rank == nullptr || attempt_.over() || rank->state != JobRank::RUNNING) return;
     const std::string what =
-        fmt::format("{} has written nothing and used no processor time for {}",
+        fmt::format("{} has written nothing and hardly used processor time for {}",
                     DescribeRank(attempt_, event.rank()), DescribeDuration(SilenceOf(event)));
-    AddWarning(
-        job_, event.detail().empty() ? what : fmt::format("{}: {}", what, OneLine(event.detail())));
+    AddWarning(job_,
+               event.detail().empty() ? what : fmt::format("{}: {}", what, OneLine(event.detail())),
+               kMostRecurringWarnings);
     TouchRank(event.rank());
     const std::string& action = job_.spec->stall().action();
     if (action != "fail" && action != "restart") return;
@@ -117,8 +118,10 @@ class ReportFold {
   void OnRankResumed(const v1::RankResumed& event) {
     RankProgress* rank = FindRank(event.rank());
     if (rank == nullptr || attempt_.over() || rank->state != JobRank::RUNNING) return;
-    AddWarning(job_, fmt::format("{} goes on after {}", DescribeRank(attempt_, event.rank()),
-                                 DescribeDuration(SilenceOf(event))));
+    AddWarning(job_,
+               fmt::format("{} goes on after {}", DescribeRank(attempt_, event.rank()),
+                           DescribeDuration(SilenceOf(event))),
+               kMostRecurringWarnings);
     TouchRank(event.rank());
   }
 

@@ -18,7 +18,11 @@ void FoldNodeLost(JobRecord& job, const internal::AttemptNodeLost& event);
 // The newest attempt while it is not over, else null.
 AttemptRecord* LiveAttempt(JobRecord& job);
 
-// Adds a warning for the user; beyond a bound they are left out.
-void AddWarning(JobRecord& job, std::string warning);
+// Warnings of a job, for the user; those of what may happen again and again leave room for others.
+inline constexpr size_t kMostWarnings = 200;
+inline constexpr size_t kMostRecurringWarnings = 100;
+
+// Adds a warning; beyond `most` they are left out, and the last one says so.
+void AddWarning(JobRecord& job, std::string warning, size_t most = kMostWarnings);
 
 }  // namespace muster

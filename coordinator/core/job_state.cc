@@ -182,11 +182,13 @@ AttemptRecord* LiveAttempt(JobRecord& job) {
   return job.attempts.empty() || job.attempts.back().over() ? nullptr : &job.attempts.back();
 }
 
-void AddWarning(JobRecord& job, std::string warning) {
-  constexpr size_t kLimit = 200;
-  if (job.warnings.size() > kLimit) return;
-  if (job.warnings.size() == kLimit) warning = "there were more warnings, which are left out";
-  job.warnings.push_back(std::move(warning));
+void AddWarning(JobRecord& job, std::string warning, size_t most) {
+  constexpr char kMore[] = "there were more warnings like the last ones; they are left out";
+  if (job.warnings.size() < most) {
+    job.warnings.push_back(std::move(warning));
+  } else if (std::find(job.warnings.begin(), job.warnings.end(), kMore) == job.warnings.end()) {
+    job.warnings.push_back(kMore);
+  }
 }
 
 JobRecord Apply(JobRecord job, const internal::JobEvent& event) {

@@ -37,7 +37,7 @@ TEST_F(Hang, IsToldWhileTheJobGoesOn) {
     return WaitUntil([&] { return run.err().find(text) != std::string::npos; });
   };
   EXPECT_TRUE(says("warning: rank 1 on node-1 (pid ")) << run.err();
-  EXPECT_TRUE(says("has written nothing and used no processor time for 1s: pid ")) << run.err();
+  EXPECT_TRUE(says("has written nothing and hardly used processor time for 1s: pid ")) << run.err();
   EXPECT_TRUE(says("(rank_probe) in state T")) << run.err();
   EXPECT_FALSE(run.ended());
   run.Send(SIGINT);
@@ -51,7 +51,7 @@ TEST_F(Hang, EndsTheJobWhenThatIsWanted) {
   EXPECT_EQ(run.Wait(), 124) << run.err();
   EXPECT_THAT(run.err(),
               ContainsRegex("muster: rank [01] on node-1 \\(pid [0-9]+\\) has written nothing "
-                            "and used no processor time for 1s\n"));
+                            "and hardly used processor time for 1s\n"));
   EXPECT_THAT(run.err(), HasSubstr("1 other rank was stopped because of it"));
   EXPECT_TRUE(WaitUntil([&] { return cluster_.JobProcesses().empty(); }));
 }

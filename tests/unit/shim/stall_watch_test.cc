@@ -67,6 +67,15 @@ TEST_F(StallWatchTest, TheEndOfAChildIsASignOfLife) {
   EXPECT_EQ(Look(0), Change::kNone);
 }
 
+TEST_F(StallWatchTest, TimeInWhichNobodyCouldLookIsNoSilence) {
+  EXPECT_EQ(Look(0), Change::kNone);
+  now_ += std::chrono::hours(1);
+  EXPECT_EQ(Look(0), Change::kNone) << "frozen, and the shim with it";
+  EXPECT_EQ(watch_.silence(), seconds(15));
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(Look(0), Change::kNone) << i;
+  EXPECT_EQ(Look(0), Change::kStalled);
+}
+
 TEST_F(StallWatchTest, LooksOftenEnough) {
   EXPECT_EQ(StallWatch::Interval(minutes(15)), seconds(5));
   EXPECT_EQ(StallWatch::Interval(seconds(2)), std::chrono::milliseconds(500));
