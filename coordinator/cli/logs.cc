@@ -221,6 +221,8 @@ absl::Status ReadAll(JobSource& source, LogFollower::Options logs, LineSplitter&
       [&](v1::ReadLogsResponse piece) {
         if (positions != nullptr) {
           if (piece.end()) piece.clear_data();
+          // Told when reading goes on.
+          piece.clear_missing_bytes();
           (*positions)[piece.rank()] = {piece.attempt(),
                                         piece.offset() + piece.data().size() + piece.zeros()};
         }

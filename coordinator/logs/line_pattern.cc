@@ -39,6 +39,13 @@ absl::StatusOr<LinePattern> LinePattern::Make(std::string_view expression) {
     return absl::InvalidArgumentError(
         fmt::format("'{}': {}{}", expression, compiled->error(), where));
   }
+  if (compiled->ProgramSize() > kMaxSteps) {
+    return absl::InvalidArgumentError(
+        fmt::format("'{}': it would take too long: compiled it has {} steps, at most {} are "
+                    "allowed (use smaller "
+                    "counts in {{}})",
+                    expression, compiled->ProgramSize(), kMaxSteps));
+  }
   return LinePattern(std::move(compiled));
 }
 

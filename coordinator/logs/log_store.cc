@@ -70,6 +70,7 @@ LogStore::~LogStore() {
   // dropped.
   writer_.Stop();
   reader_.Stop();
+  searcher_.Stop();
 }
 
 std::string LogStore::PathOf(const StoredLogId& file) const {
@@ -79,6 +80,8 @@ std::string LogStore::PathOf(const StoredLogId& file) const {
 }
 
 void LogStore::PostRead(WorkerThread::Task task) { reader_.Post(std::move(task)); }
+
+void LogStore::PostSearch(WorkerThread::Task task) { searcher_.Post(std::move(task)); }
 
 void LogStore::Append(const StoredLogId& file, uint64_t offset, LogPiece piece, AppendDone done) {
   {

@@ -3,9 +3,9 @@
 // source at all times, and its length, the committed size, is all the state there is: a restart
 // reads it from the file system.
 //
-// Thread-safe. Writing happens on a thread of its own and reading on another, so neither the loop
-// nor a gRPC reaction ever waits for a disk. Memory: the caller bounds what it appends before
-// `done` ran.
+// Thread-safe. Writing happens on a thread of its own, reading on another and searching on a third,
+// so neither the loop nor a gRPC reaction ever waits for a disk, and nobody else for a search.
+// Memory: the caller bounds what it appends before `done` ran.
 //
 // Files: DIRECTORY/<job id>/<attempt>/rank-<five digits>.log, mode 0600.
 #pragma once
@@ -114,6 +114,9 @@ class LogStore {
 
   // Runs `task` on the reading thread.
   void PostRead(WorkerThread::Task task);
+  // Runs `task` on a second reading thread: for those who look for something in what they read,
+  // which may take seconds.
+  void PostSearch(WorkerThread::Task task);
 
   // `listener` hears of every file of `attempt` until it is removed or expires.
   void AddListener(const AttemptId& attempt, std::weak_ptr<LogListener> listener);
@@ -177,6 +180,7 @@ class LogStore {
 
   // Last: their threads use everything above.
   WorkerThread reader_{"log-read"};
+  WorkerThread searcher_{"log-search"};
   WorkerThread writer_{"log-write"};
 };
 

@@ -11,6 +11,8 @@
 namespace muster {
 namespace {
 
+using SteadyClock = std::chrono::steady_clock;
+
 // How long changes are gathered before the states of all ranks are looked at again: that costs time
 // in proportion to the ranks. Small jobs are looked at at once.
 Duration RefreshDelay(size_t ranks) {
@@ -58,7 +60,7 @@ void LogReader::NextAttempt() {
         fmt::format("job {} has no attempt {}", job_.value(), request_.attempt())));
     return;
   }
-  const uint32_t wanted = request_.attempt() != 0 ? request_.attempt() : shape->attempts;
+  const uint32_t wanted = WantedAttempt(shape->attempts);
   if (wanted != 0 && wanted <= shape->attempts && wanted != attempt_.attempt) {
     waiting_for_attempt_ = false;
     const absl::Status started = StartAttempt(wanted);
@@ -74,6 +76,16 @@ void LogReader::NextAttempt() {
     return;
   }
   waiting_for_attempt_ = true;
+}
+
+uint32_t LogReader::WantedAttempt(uint32_t newest) const {
+  if (request_.attempt() != 0) return request_.attempt();
+  if (!request_.follow()) return newest;
+  // One after the other, also for a client that was slow, or away: attempts may end quickly.
+  if (attempt_.attempt != 0) return std::min(attempt_.attempt + 1, newest);
+  uint32_t begun = 0;
+  for (const auto& [log, offset] : known_) begun = std::max(begun, log.first);
+  return begun != 0 ? std::min(begun, newest) : newest;
 }
 
 absl::Status LogReader::StartAttempt(uint32_t attempt) {
@@ -226,12 +238,22 @@ void LogReader::PostPump() {
     if (pumping_ || stopped_ || waiting_for_client_ || !queue_.has_ready()) return;
     pumping_ = true;
   }
-  services().logs.PostRead([self = shared_from_this(), this] { Pump(); });
+  PostPumpTask();
+}
+
+void LogReader::PostPumpTask() {
+  auto pump = [self = shared_from_this(), this] { Pump(); };
+  if (searches()) {
+    services().logs.PostSearch(std::move(pump));
+  } else {
+    services().logs.PostRead(std::move(pump));
+  }
 }
 
 // --- Reading thread ---
 
 void LogReader::Pump() {
+  const auto begin = SteadyClock::now();
   uint64_t pumped = 0;
   for (;;) {
     std::optional<LogReadQueue::Turn> turn;
@@ -263,8 +285,8 @@ void LogReader::Pump() {
       OnLoop([this] { NextAttempt(); });
       return;
     }
-    if (pumped >= kMaxPumpedBytes) {
-      services().logs.PostRead([self = shared_from_this(), this] { Pump(); });
+    if (pumped >= kMaxPumpedBytes || (searches() && SteadyClock::now() >= begin + kSearchTime)) {
+      PostPumpTask();
       return;
     }
   }
@@ -323,7 +345,8 @@ v1::ReadLogsResponse LogReader::ResponseFor(const LogReadQueue::Log& log, uint64
 absl::StatusOr<LogPiece> LogReader::Read(Rank rank, uint64_t offset, uint64_t end) const {
   const StoredLogId file{attempt_, rank};
   if (filter_->has_value() || request_.sparse()) {
-    return services().logs.ReadSparse(file, offset, end, kMaxLogChunkBytes);
+    return services().logs.ReadSparse(file, offset, end,
+                                      searches() ? kMaxSearchedBytes : kMaxLogChunkBytes);
   }
   absl::StatusOr<std::string> data =
       services().logs.Read(file, offset, std::min<uint64_t>(kMaxLogChunkBytes, end - offset));

@@ -7,9 +7,11 @@
 //
 // A client that does not read stops the pump at kMaxQueuedBytes; nothing upstream notices. Where
 // the request filters, each rank has a LogSelection between its file and the queue; since little
-// may come out of it, the pump then makes room for other readers after every kMaxPumpedBytes.
+// may come out of it, the pump then makes room for other readers after every kMaxPumpedBytes. One
+// that matches lines with an expression has the searching thread in place of the reading thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -33,6 +35,10 @@ class LogReader final : public StreamReactor<grpc::ServerWriteReactor<v1::ReadLo
   static constexpr size_t kMaxQueuedBytes = size_t{1} << 20;
   static constexpr size_t kMaxQueuedMessages = 1024;
   static constexpr size_t kMaxPumpedBytes = size_t{1} << 20;
+  // With `grep`, which may take microseconds for every byte: what is read at a time, and the time
+  // after which others have their turn.
+  static constexpr size_t kMaxSearchedBytes = size_t{64} << 10;
+  static constexpr std::chrono::milliseconds kSearchTime{20};
   // After the job has ended, a log that should still grow and does not is given up after this time.
   static constexpr std::chrono::seconds kPatience{30};
 
@@ -56,6 +62,7 @@ class LogReader final : public StreamReactor<grpc::ServerWriteReactor<v1::ReadLo
 
   // Loop.
   void NextAttempt();
+  uint32_t WantedAttempt(uint32_t newest) const;
   absl::Status StartAttempt(uint32_t attempt);
   void RefreshStates();
   void WatchForStall();
@@ -65,6 +72,10 @@ class LogReader final : public StreamReactor<grpc::ServerWriteReactor<v1::ReadLo
   // Any thread.
   bool ClientIsBehind() const;
   void PostPump();
+
+  // Any thread.
+  void PostPumpTask();
+  bool searches() const { return filter_.ok() && filter_->has_value() && (*filter_)->pattern; }
 
   // Reading thread.
   void Pump();

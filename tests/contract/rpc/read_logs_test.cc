@@ -190,6 +190,39 @@ TEST_F(ReadLogsTest, DoesNotHoldAnythingUpWhenTheClientDoesNotRead) {
   EXPECT_EQ(bytes, chunks * chunk.size());
 }
 
+TEST_F(ReadLogsTest, GoesThroughAttemptsOneAfterTheOther) {
+  agent_ = &AddAgent("node-1");
+  job_ = Submit({"node-1"}, 1, 3).job_id();
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    key_ = agent_->RunRanks(1);
+    agent_->ExitRank(key_, 0, 1);
+    agent_->CloseLog(key_, 0, 0);
+    agent_->StopAttempt(key_);
+  }
+  EXPECT_EQ(AwaitEnd(job_), v1::Job::FAILED);
+  const auto attempts = [this](const v1::ReadLogsRequest& request) {
+    std::vector<uint32_t> seen;
+    const auto context = MakeContext();
+    const auto stream = jobs_->ReadLogs(context.get(), request);
+    for (v1::ReadLogsResponse response; stream->Read(&response);) {
+      if (response.end()) seen.push_back(response.attempt());
+    }
+    EXPECT_TRUE(stream->Finish().ok());
+    return seen;
+  };
+  using ::testing::ElementsAre;
+  v1::ReadLogsRequest request = Request(true);
+  EXPECT_THAT(attempts(request), ElementsAre(3)) << "the newest";
+  // Who was cut off in the first attempt, or is slow, misses none.
+  request.add_from()->set_attempt(1);
+  EXPECT_THAT(attempts(request), ElementsAre(1, 2, 3));
+  request.mutable_from(0)->set_attempt(7);
+  EXPECT_THAT(attempts(request), ElementsAre(3));
+  request.mutable_from(0)->set_attempt(1);
+  request.set_follow(false);
+  EXPECT_THAT(attempts(request), ElementsAre(3)) << "what is there";
+}
+
 TEST_F(ReadLogsTest, EndsWhenTheClientGivesUp) {
   Run();
   for (int i = 0; i < 20; ++i) {

@@ -250,8 +250,8 @@ class RpcWorld : public testing::Test {
     return *agents_.back();
   }
 
-  // A job of `slots` ranks on each of `hosts`.
-  v1::Job Submit(const std::vector<std::string>& hosts, uint32_t slots) {
+  // A job of `slots` ranks on each of `hosts`, tried `attempts` times.
+  v1::Job Submit(const std::vector<std::string>& hosts, uint32_t slots, uint32_t attempts = 1) {
     v1::SubmitJobRequest request;
     request.set_request_id(fmt::format("request-{}", ++requests_));
     request.mutable_spec()->set_name("test");
@@ -261,6 +261,7 @@ class RpcWorld : public testing::Test {
       entry.set_slot_count(slots);
       entry.set_source("hostfile:1");
     }
+    if (attempts > 1) request.mutable_spec()->mutable_restart()->set_max_attempts(attempts);
     request.mutable_spec()->mutable_program()->set_kind(v1::Program::COMMAND);
     request.mutable_spec()->mutable_program()->set_target("true");
     request.mutable_spec()->set_working_directory("/");

@@ -270,5 +270,14 @@ TEST_F(LogStoreTest, SaysOnceThatThereIsNoSpaceAndGoesOn) {
   EXPECT_THAT(troubles(), SizeIs(2));
 }
 
+TEST_F(LogStoreTest, ReadingDoesNotWaitForASearch) {
+  std::promise<void> found;
+  std::promise<void> read;
+  store_->PostSearch([&] { found.get_future().wait(); });
+  store_->PostRead([&] { read.set_value(); });
+  read.get_future().wait();
+  found.set_value();
+}
+
 }  // namespace
 }  // namespace muster

@@ -53,6 +53,9 @@ TEST(LinePattern, SaysWhatIsWrongAndWhere) {
   std::string large;
   for (int i = 0; i < 300; ++i) large += "(a|b){1000}";
   EXPECT_THAT(ErrorOf(large), HasSubstr("pattern too large"));
+  EXPECT_THAT(ErrorOf("[ab]{1000}[ab]{1000}[ab]{1000}[ab]{1000}c"),
+              HasSubstr("would take too long"));
+  EXPECT_TRUE(LinePattern::Make("a[ab]{1000}c").ok());
 }
 
 }  // namespace
