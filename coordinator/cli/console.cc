@@ -136,6 +136,7 @@ void Console::RunWriter() {
   {
     MutexLock lock(mutex_);
     result_.missing_bytes = view_->missing_bytes();
+    result_.losses = view_->losses();
   }
   if (events_.on_done) events_.on_done();
 }

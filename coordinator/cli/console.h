@@ -47,6 +47,8 @@ class Console {
     uint64_t unshown_bytes = 0;
     // Bytes of frame files that existed and never arrived.
     uint64_t missing_bytes = 0;
+    // See LineView.
+    uint64_t losses = 0;
     // Why reading ended early, OK otherwise.
     absl::Status read_status;
   };

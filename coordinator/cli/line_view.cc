@@ -63,7 +63,11 @@ void LineView::OnFrame(uint32_t rank, const Frame& frame) {
     case FrameKind::kGap:
     case FrameKind::kHole: {
       const std::optional<FrameGap> gap = DroppedBy(frame);
-      if (!gap || options_.raw || frame.time_ns < options_.since_ns) return;
+      if (!gap || frame.time_ns < options_.since_ns) return;
+      if (options_.raw) {
+        ++losses_;
+        return;
+      }
       LinesOf(rank).AddGap(gap->stdout_bytes, gap->stderr_bytes, out_);
       return;
     }
@@ -75,7 +79,7 @@ void LineView::OnFrame(uint32_t rank, const Frame& frame) {
 void LineView::OnRankEnd(uint32_t rank, uint64_t missing_bytes) {
   if (const auto it = lines_.find(rank); it != lines_.end()) it->second->Finish(out_);
   missing_bytes_ += missing_bytes;
-  if (missing_bytes > 0) {
+  if (missing_bytes > 0 && !options_.raw) {
     AddNote(rank, fmt::format("(muster: the last {} bytes of this rank's log never arrived)",
                               missing_bytes));
   }
@@ -106,7 +110,10 @@ LineAssembler& LineView::LinesOf(uint32_t rank) {
 }
 
 void LineView::AddNote(uint32_t rank, std::string_view text) {
-  if (options_.raw) return;
+  if (options_.raw) {
+    ++losses_;
+    return;
+  }
   LineAssembler& lines = LinesOf(rank);
   lines.Finish(out_);
   lines.Add(LogStream::kStderr, text, out_);

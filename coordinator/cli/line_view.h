@@ -45,6 +45,8 @@ class LineView final : public FrameSink {
 
   // Bytes that existed and never arrived, over all ranks.
   uint64_t missing_bytes() const { return missing_bytes_; }
+  // Places where output is missing that are not shown, because only bytes are.
+  uint64_t losses() const { return losses_; }
 
   void OnFrame(uint32_t rank, const Frame& frame) override;
   void OnRankEnd(uint32_t rank, uint64_t missing_bytes) override;
@@ -61,6 +63,7 @@ class LineView final : public FrameSink {
   // Where the call in progress puts its text.
   std::string* out_ = nullptr;
   uint64_t missing_bytes_ = 0;
+  uint64_t losses_ = 0;
 };
 
 }  // namespace muster

@@ -176,6 +176,13 @@ LogFollower::Options ReadingOptions(const v1::Job& job, const std::vector<uint32
   return logs;
 }
 
+// Nobody shall take what a filter hides for output that is not there.
+void WarnOfLosses(uint64_t places, std::string_view without, Reporter& reporter) {
+  if (places == 0) return;
+  reporter.Say(fmt::format("warning: output is missing at {} {}; logs without {} shows where",
+                           places, places == 1 ? "place" : "places", without));
+}
+
 // Everything, as fast as it comes.
 int PrintAll(JobSource& source, LogFollower::Options logs, const v1::Job& job,
              const LogsFlags& flags, Reporter& reporter) {
@@ -197,6 +204,7 @@ int PrintAll(JobSource& source, LogFollower::Options logs, const v1::Job& job,
   }
   if (!result.read_status.ok()) return ReportError(result.read_status, reporter);
   // Among lines it is said where it is; bytes must stay as the ranks wrote them.
+  WarnOfLosses(result.losses, "--raw", reporter);
   if (flags.raw && result.missing_bytes > 0) {
     reporter.Say(fmt::format("warning: {} of output are not stored by the coordinator",
                              FormatBytes(result.missing_bytes)));
@@ -207,7 +215,6 @@ int PrintAll(JobSource& source, LogFollower::Options logs, const v1::Job& job,
 // Notes are lines on stderr; the source does not know them.
 bool ShowsNote(const LogLine& note, const LogsFlags& flags) {
   if (flags.stream && *flags.stream != note.stream) return false;
-  if (note.time_ns < flags.since_ns) return false;
   return !flags.pattern || flags.pattern->Matches(note.text);
 }
 
@@ -238,8 +245,15 @@ int PrintLines(JobSource& source, LogFollower::Options logs, const v1::Job& job,
   LinePrinter printer(job, flags.json, WantsColour(STDOUT_FILENO));
   std::optional<LineTail> tail;
   if (flags.tail) tail.emplace(*flags.tail);
+  uint64_t losses = 0;
   const auto take = [&](LogLine line) {
-    if (line.is_note && !ShowsNote(line, flags)) return;
+    if (line.is_note) {
+      if (line.time_ns < flags.since_ns) return;
+      if (!ShowsNote(line, flags)) {
+        ++losses;
+        return;
+      }
+    }
     if (tail) {
       tail->Add(std::move(line));
     } else {
@@ -272,6 +286,11 @@ int PrintLines(JobSource& source, LogFollower::Options logs, const v1::Job& job,
     splitter.Finish();
   }
   printer.Flush();
+  WarnOfLosses(losses,
+               !flags.pattern  ? "--stream"
+               : !flags.stream ? "--grep"
+                               : "--grep and --stream",
+               reporter);
   if (!status.ok()) return ReportError(status, reporter);
   return 0;
 }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -129,6 +130,29 @@ TEST_F(LogFilters, GoOnWhenTheCoordinatorComesBack) {
   EXPECT_EQ(follow.Wait(), 0) << follow.err();
   EXPECT_EQ(follow.out(), Logs({"--rank", "0", "--grep", "rare|last"}));
   EXPECT_EQ(LinesWith(follow.out(), "").size(), 6u);
+}
+
+TEST_F(LogFilters, HideNoLoss) {
+  End();
+  // The first frame ends where the next one begins; a flipped header there hides the rest.
+  const std::string path = box_.path() + "/state/logs/" + job_ + "/1/rank-00000.log";
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  const size_t second = bytes.str().find("MLOG", 1);
+  ASSERT_NE(second, std::string::npos);
+  file.seekp(static_cast<std::streamoff>(second));
+  file << "XXXX" << std::flush;
+  for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
+           {"--grep", "no such line"}, {"--stream", "out", "--tail", "3"}, {"--raw"}}) {
+    CommandRun command = StartLogs(flags);
+    EXPECT_EQ(command.Wait(), 0);
+    EXPECT_THAT(command.err(), HasSubstr("warning: output is missing")) << flags[0];
+  }
+  EXPECT_THAT(Logs({"--rank", "0"}), HasSubstr("the stored log is damaged at byte "));
+  CommandRun whole = StartLogs({"--rank", "1", "--grep", "no such line"});
+  EXPECT_EQ(whole.Wait(), 0);
+  EXPECT_EQ(whole.err(), "") << "nothing is missing";
 }
 
 }  // namespace

@@ -95,6 +95,18 @@ TEST(LineView, TellsHolesInARowAsOneGap) {
   EXPECT_EQ(Show(raw, {Piece(0, 0, bytes)}), "first\nrestlast\n");
 }
 
+TEST(LineView, CountsTheLossesThatRawDoesNotShow) {
+  for (const bool raw : {false, true}) {
+    LineView::Options options = ForPipe();
+    options.raw = raw;
+    LineView view(options);
+    std::string text;
+    view.Take(Piece(0, 0, OutFrame("a\n") + HoleFrame(5, 6, 10) + OutFrame("b\n")), &text);
+    view.Take(Piece(1, 0, "damaged, as it is no frame"), &text);
+    EXPECT_EQ(view.losses(), raw ? 2u : 0u);
+  }
+}
+
 TEST(LineView, TellsAHoleAtTheEndOfALog) {
   for (const bool damaged : {false, true}) {
     const std::string bytes = HoleFrame(5, 6, 10) + (damaged ? std::string(100, 'x') : "");
