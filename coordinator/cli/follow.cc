@@ -153,6 +153,8 @@ void Follower::StartOutput() {
   logs.request.set_job_id(options_.job_id);
   logs.request.set_follow(true);
   logs.reconnect = options_.reconnect;
+  // From the first attempt on, also when that was over before this command saw it.
+  if (options_.owns_job) logs.from[0] = {.attempt = 1, .next = 0};
   if (!options_.log_dir.empty()) {
     files_done_ = false;
     files_ =

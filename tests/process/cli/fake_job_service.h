@@ -66,6 +66,11 @@ class FakeJobService final : public v1::JobService::Service {
     MutexLock lock(mutex_);
     calls_to_cancel_ = count;
   }
+  // The newest one.
+  v1::ReadLogsRequest log_request() const {
+    MutexLock lock(mutex_);
+    return log_request_;
+  }
   std::vector<v1::CancelJobRequest> cancels() const {
     MutexLock lock(mutex_);
     return cancels_;
@@ -116,6 +121,7 @@ class FakeJobService final : public v1::JobService::Service {
                         grpc::ServerWriter<v1::ReadLogsResponse>* writer) override {
     std::map<uint32_t, uint64_t> sent;
     MutexLock lock(mutex_);
+    log_request_ = *request;
     const int breaks = breaks_;
     for (;;) {
       if (over_ || breaks_ != breaks) return Gone();
@@ -146,6 +152,7 @@ class FakeJobService final : public v1::JobService::Service {
   std::vector<v1::Job> states_ ABSL_GUARDED_BY(mutex_);
   std::map<uint32_t, std::string> logs_ ABSL_GUARDED_BY(mutex_);
   bool logs_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  v1::ReadLogsRequest log_request_ ABSL_GUARDED_BY(mutex_);
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
   int breaks_ ABSL_GUARDED_BY(mutex_) = 0;
   int calls_to_cancel_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -76,6 +76,24 @@ TEST_F(FollowTest, SuccessShowsOutputAndSummary) {
                                HasSubstr("0 bytes lost")));
 }
 
+TEST_F(FollowTest, OutputOfAJobOfOnesOwnBeginsWithTheFirstAttempt) {
+  service_.Publish(SucceededJob());
+  service_.EndLogs();
+  Start();
+  EXPECT_EQ(Finish().exit_status, 0);
+  ASSERT_EQ(service_.log_request().from_size(), 1);
+  EXPECT_EQ(service_.log_request().from(0).attempt(), 1u);
+}
+
+TEST_F(FollowTest, OutputOfAnothersJobBeginsWithTheNewestAttempt) {
+  service_.Publish(SucceededJob());
+  service_.EndLogs();
+  options_.owns_job = false;
+  Start();
+  EXPECT_EQ(Finish().exit_status, 0);
+  EXPECT_EQ(service_.log_request().from_size(), 0);
+}
+
 TEST_F(FollowTest, FailureEndsWithTheReport) {
   service_.Publish(RunningJob());
   service_.Append(2, ErrFrame("Traceback\nValueError: demo\n"));
