@@ -6,6 +6,7 @@
 
 namespace muster {
 
+// A message that is too long to be sent is cut, and says so.
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
 

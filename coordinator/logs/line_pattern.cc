@@ -15,6 +15,9 @@ namespace {
 // For what was compiled and what is built while it runs.
 constexpr int64_t kMaxMemory = int64_t{2} << 20;
 
+// As a message shows it.
+std::string_view Beginning(std::string_view text) { return text.substr(0, 200); }
+
 }  // namespace
 
 absl::StatusOr<LinePattern> LinePattern::Make(std::string_view expression) {
@@ -37,14 +40,14 @@ absl::StatusOr<LinePattern> LinePattern::Make(std::string_view expression) {
     const size_t at = expression.find(part);
     if (!part.empty() && at != std::string_view::npos) where = fmt::format(" at byte {}", at + 1);
     return absl::InvalidArgumentError(
-        fmt::format("'{}': {}{}", expression, compiled->error(), where));
+        fmt::format("'{}': {}{}", Beginning(expression), Beginning(compiled->error()), where));
   }
   if (compiled->ProgramSize() > kMaxSteps) {
     return absl::InvalidArgumentError(
         fmt::format("'{}': it would take too long: compiled it has {} steps, at most {} are "
                     "allowed (use smaller "
                     "counts in {{}})",
-                    expression, compiled->ProgramSize(), kMaxSteps));
+                    Beginning(expression), compiled->ProgramSize(), kMaxSteps));
   }
   return LinePattern(std::move(compiled));
 }

@@ -70,6 +70,17 @@ TEST_F(ReadLogsFilterTest, SendsOnlyWhatIsAskedFor) {
   EXPECT_EQ(result.first_offset.at(0), 0u) << "a position in the filtered file";
 }
 
+TEST_F(ReadLogsFilterTest, SaysWhatIsWrongWithAnExpressionHoweverLong) {
+  Run();
+  for (const std::string& part : {std::string("("), std::string("\xff(")}) {
+    std::string expression;
+    while (expression.size() + part.size() <= 4096) expression += part;
+    const grpc::Status status = Read(Grep(false, expression)).status;
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr("missing )"));
+  }
+}
+
 TEST_F(ReadLogsFilterTest, LeavesFramesAsTheyAreWithoutLines) {
   Run();
   agent_->Upload(key_, 0, 0, Out(1, "o") + Err(2, "old\ner") + Err(3, "r\n") + Out(4, "p\n"));

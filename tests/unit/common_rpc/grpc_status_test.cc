@@ -16,5 +16,19 @@ TEST(GrpcStatus, KeepsCodeAndText) {
   }
 }
 
+TEST(GrpcStatus, CutsWhatIsTooLongForAHeader) {
+  const auto sent = [](const std::string& text) {
+    return ToGrpc(absl::InvalidArgumentError(text)).error_message();
+  };
+  EXPECT_EQ(sent(std::string(6000, 'x')), std::string(6000, 'x'));
+  EXPECT_EQ(sent(std::string(6001, 'x')), std::string(6000, 'x') + " ... (1 more bytes)");
+  // Such bytes take three each.
+  EXPECT_EQ(sent(std::string(3000, '%')), std::string(2000, '%') + " ... (1000 more bytes)");
+  std::string accents;
+  for (int i = 0; i < 2000; ++i) accents += "\u00e9";
+  EXPECT_EQ(sent(accents), accents.substr(0, 2000) + " ... (2000 more bytes)");
+  EXPECT_EQ(sent("x" + accents).size(), 1999 + std::string(" ... (2002 more bytes)").size());
+}
+
 }  // namespace
 }  // namespace muster

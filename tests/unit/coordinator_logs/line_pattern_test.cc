@@ -50,6 +50,7 @@ TEST(LinePattern, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(ErrorOf("(a)\\1"), HasSubstr("invalid escape sequence: \\1 at byte 4"));
   EXPECT_THAT(ErrorOf(std::string(5000, 'a')), HasSubstr("5000 bytes, at most 4096"));
   EXPECT_THAT(ErrorOf("((a{100}){100}){100}"), HasSubstr("invalid repetition size: {100}"));
+  EXPECT_LT(ErrorOf(std::string(4096, '(')).size(), 500u);
   std::string large;
   for (int i = 0; i < 300; ++i) large += "(a|b){1000}";
   EXPECT_THAT(ErrorOf(large), HasSubstr("pattern too large"));
