@@ -29,9 +29,14 @@ absl::Status SqliteStatus(int code, sqlite3* database, std::string_view context)
   if (primary == SQLITE_OK || primary == SQLITE_ROW || primary == SQLITE_DONE) {
     return absl::OkStatus();
   }
-  const std::string text =
+  std::string text =
       fmt::format("{}: {} (SQLite error {})", context,
                   database != nullptr ? sqlite3_errmsg(database) : sqlite3_errstr(code), code);
+  // "disk I/O error" alone hides a full disk.
+  const int cause = database != nullptr ? sqlite3_system_errno(database) : 0;
+  if ((primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN) && cause != 0) {
+    text += fmt::format(": {}", std::system_category().message(cause));
+  }
   switch (primary) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:

@@ -133,5 +133,20 @@ TEST_F(SmallDiskTest, OfTheCoordinatorLeavesOutputOnTheNodeUntilThereIsRoom) {
   EXPECT_EQ(cluster_.WaitJob(cluster_.Submit("short.yaml")), 5);
 }
 
+TEST_F(SmallDiskTest, ThatIsFullIsTheReasonWhyACoordinatorDoesNotStart) {
+  const SmallDisk disk(box_.Path("state"));
+  if (!disk.mounted()) GTEST_SKIP() << "a small file system can only be mounted as root";
+  cluster_.Start();
+  cluster_.KillCoordinator();
+  disk.Fill();
+  CommandRun again = box_.Run({"serve", "--state-dir", "state", "--socket", cluster_.socket()});
+  EXPECT_NE(again.Wait(), 0);
+  EXPECT_THAT(again.err(),
+              ::testing::AnyOf(HasSubstr("No space left on device"), HasSubstr("disk is full")));
+  disk.Clear();
+  cluster_.StartCoordinator();
+  EXPECT_EQ(cluster_.WaitJob(cluster_.Submit("short.yaml")), 5);
+}
+
 }  // namespace
 }  // namespace muster
