@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/annotate.h"
+#include "common/log/log.h"
 #include "common/rpc/channel.h"
 #include "tests/contract/rpc/rpc_world.h"
 
@@ -80,9 +81,9 @@ TEST_F(AcceptLoopTest, RefusesAPathThatIsTooLong) {
 }
 
 TEST_F(AcceptLoopTest, HearsAgainAfterDescriptorsRanOut) {
-  // The first use of the logger's type: a sanitizer looks at it through a pipe, for which there is
-  // no descriptor later.
-  spdlog::debug("descriptors will run out");
+  // The first uses of the logger's types: a sanitizer looks at them through a pipe, for which there
+  // is no descriptor later.
+  spdlog::error("descriptors will run out socket={}", LogQuoted(Socket()));
   rlimit before;
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   // The peer connects while there is room; taking the connection then fails in this process.

@@ -273,7 +273,7 @@ TEST_F(LogStoreTest, SaysOnceThatThereIsNoSpaceAndGoesOn) {
 TEST_F(LogStoreTest, ReadingDoesNotWaitForASearch) {
   std::promise<void> found;
   std::promise<void> read;
-  store_->PostSearch([&] { found.get_future().wait(); });
+  store_->PostSearch([later = found.get_future().share()] { later.wait(); });
   store_->PostRead([&] { read.set_value(); });
   read.get_future().wait();
   found.set_value();
