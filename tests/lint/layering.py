@@ -7,6 +7,8 @@ import lint
 
 BASE = ["common/base"]
 COMMON = ["common/io", "common/rpc", "common/log", *BASE]
+# What speaks TLS without gRPC: for strangers, before they have a certificate.
+TRUST = ["common/crypto", "common/io", "common/log", *BASE]
 SPEC = ["coordinator/plan", "coordinator/spec", *BASE]
 COORDINATOR_CORE = ["coordinator/core", "coordinator/session", *SPEC]
 COORDINATOR_ADAPTERS = ["coordinator/rpc", "coordinator/store", "coordinator/logs", *COORDINATOR_CORE, *COMMON]
@@ -18,6 +20,7 @@ ALLOWED = {
     "common/io": BASE,
     "common/rpc": BASE,
     "common/log": BASE,
+    "common/crypto": BASE,
     "coordinator/spec": BASE,
     "coordinator/plan": SPEC,
     "coordinator/core": COORDINATOR_CORE,
