@@ -1,0 +1,47 @@
+// Becomes a member of a cluster with a token. Blocks the calling thread, never longer than its
+// limit (but for the resolver, which has its own). Nothing of the token is sent before the server
+// has proven that it owns the CA that the token's pin names.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/trust/credentials.h"
+#include "common/base/clock.h"
+#include "common/crypto/certificate.h"
+#include "common/crypto/private_key.h"
+
+namespace muster {
+
+struct JoinOptions {
+  // Of the coordinator's join port: host:port or [v6]:port.
+  std::string address;
+  // As it was given out, see common/crypto/join_token.h.
+  std::string token;
+  // Name to join as; empty: the one that the token is bound to.
+  std::string name;
+  // Recorded by the coordinator; may be empty.
+  std::string machine_id;
+  std::string boot_id;
+  std::string version;
+  // CredentialsDirectory::PendingKey: with the same key a join can be repeated.
+  PrivateKey key;
+  std::chrono::milliseconds limit = std::chrono::seconds(15);
+};
+
+// INVALID_ARGUMENT: address or token. UNAVAILABLE, DEADLINE_EXCEEDED: try again. PERMISSION_DENIED:
+// the server is not of the token's cluster, or refused; its words are in the text.
+// FAILED_PRECONDITION: the clocks differ; the text has both.
+absl::StatusOr<Credentials> Join(const JoinOptions& options, const Clock& clock);
+
+// Whether a server that presented `chain` is a coordinator of the cluster whose CA has the public
+// key with this SHA-256; returns its identity. `where` is for the texts. Pure.
+absl::StatusOr<Identity> VerifyPinnedServer(const std::vector<Certificate>& chain,
+                                            std::string_view pin, WallTime now,
+                                            std::string_view where);
+
+}  // namespace muster

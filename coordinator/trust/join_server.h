@@ -1,0 +1,74 @@
+// Listens on the join port for strangers. One thread of its own serves all connections without
+// waiting for any of them, within the limits of join_limits.h; an idle connection costs a
+// descriptor and nothing else. Start, port and the destructor are for the owner's thread.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "common/base/clock.h"
+#include "common/crypto/tls_session.h"
+#include "common/io/unique_fd.h"
+#include "coordinator/trust/join_connection.h"
+#include "coordinator/trust/join_handler.h"
+#include "coordinator/trust/join_limits.h"
+#include "coordinator/trust/trust_directory.h"
+
+namespace muster {
+
+// A listening TCP socket. `host`: a numeric address or a name of this machine; empty: all
+// addresses. Port 0: any.
+absl::StatusOr<UniqueFd> ListenTcp(const std::string& host, uint16_t port);
+
+class JoinServer {
+ public:
+  // `listener` is a listening stream socket. `handler` outlives the server.
+  static absl::StatusOr<std::unique_ptr<JoinServer>> Start(UniqueFd listener, const Trust& trust,
+                                                           JoinHandler& handler,
+                                                           const JoinLimits& limits = {});
+  // Closes all connections as they are and ends the thread.
+  ~JoinServer();
+  JoinServer(const JoinServer&) = delete;
+  JoinServer& operator=(const JoinServer&) = delete;
+
+  uint16_t port() const { return port_; }
+  // Connections that were accepted since the start.
+  uint64_t accepted() const { return accepted_; }
+
+ private:
+  JoinServer(UniqueFd listener, UniqueFd wake, TlsContext context, JoinHandler& handler,
+             const JoinLimits& limits);
+
+  void Run();
+  void AcceptAll();
+  void Admit(UniqueFd fd, const std::string& address);
+  void StepReady(const std::vector<short>& ready);
+  bool MayStart(const JoinConnection& connection) const;
+  void RemoveOver();
+  int PollTimeout() const;
+
+  const UniqueFd listener_;
+  const UniqueFd wake_;
+  const TlsContext context_;
+  JoinHandler& handler_;
+  const JoinLimits limits_;
+  uint16_t port_ = 0;
+  std::atomic<bool> stop_ = false;
+  std::atomic<uint64_t> accepted_ = 0;
+
+  // Of the thread, oldest first.
+  std::list<JoinConnection> connections_;
+  JoinRate rate_;
+  // Until then no connection is accepted: the machine had no descriptor for one.
+  TimePoint paused_until_;
+
+  std::thread thread_;
+};
+
+}  // namespace muster

@@ -1,0 +1,56 @@
+// Answers join requests: decides, makes the certificate, records it, and writes the audit log, in
+// that order; nothing is handed out that is not on the disk. Lives on the join server's thread.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "coordinator/trust/audit.h"
+#include "coordinator/trust/enrolment.h"
+#include "coordinator/trust/join_handler.h"
+#include "coordinator/trust/trust_directory.h"
+#include "coordinator/trust/trust_store.h"
+
+namespace muster {
+
+struct JoinPolicy {
+  // Where members find coordinators, host:port.
+  std::vector<std::string> coordinators;
+  std::chrono::hours agent_life{24 * 14};
+  std::chrono::hours user_life{24 * 30};
+};
+
+class JoinService final : public JoinHandler {
+ public:
+  // All of them outlive it.
+  JoinService(const Trust& trust, TrustStore& store, AuditLog& audit, const Clock& clock,
+              JoinPolicy policy)
+      : trust_(trust), store_(store), audit_(audit), clock_(clock), policy_(std::move(policy)) {}
+
+  std::string Answer(std::string_view request, const std::string& address,
+                     std::string_view exporter) override;
+  std::string AnswerGarbage(const std::string& why, const std::string& address) override;
+  void Failed(const std::string& why, const std::string& address) override;
+
+ private:
+  struct Outcome {
+    v1::JoinReply reply;
+    AuditEvent event;
+  };
+  Outcome Decide(std::string_view request, const std::string& address, std::string_view exporter,
+                 WallTime now);
+  Outcome Admit(const JoinAdmission& admission, const v1::JoinRequest& request, WallTime now);
+  Outcome Accepted(const Certificate& certificate, const std::string& detail) const;
+  std::string Finish(Outcome outcome, const std::string& address, WallTime now);
+
+  const Trust& trust_;
+  TrustStore& store_;
+  AuditLog& audit_;
+  const Clock& clock_;
+  const JoinPolicy policy_;
+};
+
+}  // namespace muster
