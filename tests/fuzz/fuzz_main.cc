@@ -7,6 +7,7 @@
 
 #include "tests/fuzz/log_targets.h"
 #include "tests/fuzz/spec_targets.h"
+#include "tests/fuzz/trust_targets.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string problem =

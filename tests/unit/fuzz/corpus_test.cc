@@ -9,6 +9,7 @@
 
 #include "tests/fuzz/log_targets.h"
 #include "tests/fuzz/spec_targets.h"
+#include "tests/fuzz/trust_targets.h"
 
 namespace muster {
 namespace {
@@ -33,6 +34,7 @@ std::string Name(const testing::TestParamInfo<FuzzTarget>& target) { return targ
 
 INSTANTIATE_TEST_SUITE_P(Spec, Corpus, testing::ValuesIn(SpecFuzzTargets()), Name);
 INSTANTIATE_TEST_SUITE_P(Logs, Corpus, testing::ValuesIn(LogFuzzTargets()), Name);
+INSTANTIATE_TEST_SUITE_P(Trust, Corpus, testing::ValuesIn(TrustFuzzTargets()), Name);
 
 }  // namespace
 }  // namespace muster

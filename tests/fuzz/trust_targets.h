@@ -1,0 +1,18 @@
+// The fuzz targets of what strangers send and people paste: join tokens, identities, join requests.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/fuzz/fuzz_target.h"
+
+namespace muster {
+
+std::string FuzzJoinToken(std::string_view bytes);
+std::string FuzzIdentity(std::string_view bytes);
+std::string FuzzJoinRequest(std::string_view bytes);
+
+std::vector<FuzzTarget> TrustFuzzTargets();
+
+}  // namespace muster
