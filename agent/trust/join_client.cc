@@ -217,6 +217,9 @@ absl::StatusOr<Credentials> CheckReply(const v1::JoinReply& reply, const Identit
   if (identity->cluster_id != server.cluster_id || accepted.cluster_id() != server.cluster_id) {
     return wrong("with a certificate of another cluster");
   }
+  if (identity->kind != options.kind) {
+    return wrong(fmt::format("as {}", IdentityKindName(identity->kind)));
+  }
   if (!options.name.empty() && identity->name != options.name) {
     return wrong(fmt::format("as '{}'", identity->name));
   }
@@ -294,6 +297,8 @@ absl::StatusOr<Credentials> Join(const JoinOptions& options, const Clock& clock)
   request.set_proof(JoinProof(TokenKey(*token), session->Exporter(kJoinExporterLabel), csr));
   request.set_csr(csr);
   request.set_name(options.name);
+  request.set_role(options.kind == IdentityKind::kAgent ? v1::JoinRequest::AGENT
+                                                        : v1::JoinRequest::USER);
   request.set_machine_id(options.machine_id);
   request.set_boot_id(options.boot_id);
   request.set_version(options.version);

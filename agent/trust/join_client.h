@@ -22,6 +22,8 @@ struct JoinOptions {
   std::string address;
   // As it was given out, see common/crypto/join_token.h.
   std::string token;
+  // kAgent or kUser: what to become. A token for the other is refused and not spent.
+  IdentityKind kind = IdentityKind::kAgent;
   // Name to join as; empty: the one that the token is bound to.
   std::string name;
   // Recorded by the coordinator; may be empty.

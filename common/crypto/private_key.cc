@@ -10,6 +10,8 @@
 namespace muster {
 namespace {
 
+constexpr size_t kSpkiBytes = 91;
+
 // Instead of a question on the terminal.
 int NoPassphrase(char* /*buffer*/, int /*size*/, int /*writing*/, void* /*data*/) { return -1; }
 
@@ -23,6 +25,10 @@ absl::Status CheckKey(const evp_pkey_st* key) {
           1 ||
       std::string_view(group) != SN_X9_62_prime256v1) {
     return absl::InvalidArgumentError("the key is not an ECDSA key on P-256");
+  }
+  // The curve by its name and the whole point: then a key has one writing and so one digest.
+  if (DerOf(key, i2d_PUBKEY).size() != kSpkiBytes) {
+    return absl::InvalidArgumentError("the key is not written in the usual form");
   }
   return absl::OkStatus();
 }

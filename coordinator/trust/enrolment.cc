@@ -23,7 +23,16 @@ constexpr int kMaxDepth = 4;
 
 // What the token says against this request, whatever its time and its uses.
 std::optional<JoinRefusal> CheckBindings(const StoredToken& token, const std::string& name,
+                                         v1::JoinRequest::Role role,
                                          std::string_view peer_address) {
+  const auto token_role =
+      token.role == IdentityKind::kAgent ? v1::JoinRequest::AGENT : v1::JoinRequest::USER;
+  if (role != v1::JoinRequest::ROLE_UNSPECIFIED && role != token_role) {
+    return JoinRefusal{JoinRefused::WRONG_ROLE,
+                       fmt::format("the token makes a member of kind {}, and this is not how one "
+                                   "joins (have a token of the right kind made)",
+                                   IdentityKindName(token.role))};
+  }
   if (!token.bound_name.empty() && name != token.bound_name) {
     return JoinRefusal{JoinRefused::WRONG_NAME,
                        fmt::format("the token is for the {} '{}', not for '{}' (join with that "
@@ -144,6 +153,10 @@ absl::StatusOr<JoinDecision> DecideEnrolment(const v1::JoinRequest& request,
     return JoinRefusal{JoinRefused::BAD_REQUEST, std::string(MessageOf(public_key.status()))};
   }
   const std::string name = request.name().empty() ? token.bound_name : request.name();
+  if (std::optional<JoinRefusal> refusal =
+          CheckBindings(token, name, request.role(), peer_address)) {
+    return *std::move(refusal);
+  }
   if (name.empty()) {
     return JoinRefusal{JoinRefused::BAD_REQUEST,
                        "the token is for any name, so a name must be given"};
@@ -155,9 +168,6 @@ absl::StatusOr<JoinDecision> DecideEnrolment(const v1::JoinRequest& request,
                     "0-9, inside also {}",
                     IdentityKindName(token.role),
                     token.role == IdentityKind::kAgent ? "-" : "- . and _")};
-  }
-  if (std::optional<JoinRefusal> refusal = CheckBindings(token, name, peer_address)) {
-    return *std::move(refusal);
   }
   const std::string spki_sha256 = public_key->SpkiSha256();
   const absl::StatusOr<std::optional<Member>> member = records.FindMember(token.role, name);

@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/crypto/tls_session.h"
 #include "common/io/unique_fd.h"
+#include "coordinator/trust/ip_address.h"
 #include "coordinator/trust/join_handler.h"
 
 namespace muster {
@@ -18,10 +19,15 @@ class JoinConnection {
  public:
   // `address`: numeric, of the peer.
   JoinConnection(UniqueFd fd, std::string address, TimePoint deadline)
-      : fd_(std::move(fd)), address_(std::move(address)), deadline_(deadline) {}
+      : fd_(std::move(fd)),
+        address_(std::move(address)),
+        owner_(IpOwner(address_)),
+        deadline_(deadline) {}
 
   int fd() const { return fd_.get(); }
   const std::string& address() const { return address_; }
+  // IpOwner of it.
+  const std::string& owner() const { return owner_; }
   TimePoint deadline() const { return deadline_; }
   // Nothing was received yet, and nothing spent on it.
   bool idle() const { return state_ == State::kIdle; }
@@ -49,6 +55,7 @@ class JoinConnection {
 
   UniqueFd fd_;
   const std::string address_;
+  const std::string owner_;
   const TimePoint deadline_;
   State state_ = State::kIdle;
   short events_ = 1;  // POLLIN

@@ -17,8 +17,8 @@ struct JoinLimits {
   std::chrono::milliseconds in_all = std::chrono::seconds(5);
   // Connections on which something was received.
   size_t at_once = 16;
-  // Of those, from one address.
-  size_t at_once_of_one = 8;
+  // Of those, from one address (IPv6: of one /64).
+  size_t at_once_of_one = 4;
   // Connections, with those on which nothing was received: of these the oldest makes room.
   size_t connections = 256;
   // Connections of one address (IPv6: of one /64).

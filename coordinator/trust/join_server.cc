@@ -149,7 +149,7 @@ bool JoinServer::MayStart(const JoinConnection& connection) const {
   for (const JoinConnection& other : connections_) {
     if (other.idle()) continue;
     ++all;
-    if (other.address() == connection.address()) ++own;
+    if (other.owner() == connection.owner()) ++own;
   }
   return all < limits_.at_once && own < limits_.at_once_of_one;
 }

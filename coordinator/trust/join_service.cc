@@ -86,8 +86,8 @@ JoinService::Outcome JoinService::Admit(const JoinAdmission& admission,
   if (agent) profile.hosts = {admission.name + ".agent"};
   const auto failed = [&](const absl::Status& status) {
     // What the store refuses is for the other end, what fails is for the log.
-    const bool spent = status.code() == absl::StatusCode::kFailedPrecondition;
-    const bool taken = status.code() == absl::StatusCode::kAlreadyExists;
+    const bool spent = absl::IsAborted(status);
+    const bool taken = absl::IsAlreadyExists(status);
     if (!spent && !taken) spdlog::error("join failed error={}", LogQuoted(MessageOf(status)));
     const JoinRefusal refusal{spent   ? JoinRefused::USED_UP
                               : taken ? JoinRefused::NAME_TAKEN
@@ -100,7 +100,7 @@ JoinService::Outcome JoinService::Admit(const JoinAdmission& admission,
   };
   const absl::StatusOr<Certificate> made =
       Issue(trust_.ca(), trust_.ca_key, admission.key, profile);
-  if (!made.ok()) return failed(absl::InternalError(made.status().message()));
+  if (!made.ok()) return failed(made.status());
   const absl::Status recorded = store_.Enrol({.kind = admission.kind,
                                               .name = admission.name,
                                               .spki_sha256 = made->SpkiSha256(),

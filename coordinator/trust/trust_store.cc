@@ -244,9 +244,8 @@ absl::Status TrustStore::SpendUse(const std::string& token_id, WallTime now) {
   if (!updated.ok()) return updated;
   const absl::StatusOr<int64_t> count = database_.QueryInt("SELECT changes()");
   if (!count.ok()) return count.status();
-  return *count == 1
-             ? absl::OkStatus()
-             : absl::FailedPreconditionError("the token was spent, ended or removed a moment ago");
+  return *count == 1 ? absl::OkStatus()
+                     : absl::AbortedError("the token was spent, ended or removed a moment ago");
 }
 
 absl::Status TrustStore::PutCertificate(const IssuedCertificate& certificate) {

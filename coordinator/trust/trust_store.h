@@ -39,7 +39,7 @@ class TrustStore final : public EnrolmentRecords {
       std::string_view serial) override;
 
   // One transaction: spends a use of the member's token and records member and certificate.
-  // FAILED_PRECONDITION: the token is gone, over or spent. ALREADY_EXISTS: the name belongs to a
+  // ABORTED: the token is gone, over or spent. ALREADY_EXISTS: the name belongs to a
   // member with another key, or that was revoked.
   absl::Status Enrol(const Member& member, const IssuedCertificate& certificate, WallTime now);
   // The same without a token. ALREADY_EXISTS: as above.

@@ -58,7 +58,11 @@ TEST_F(JoinTest, WhatAMemberGotCanBeInstalled) {
 
 TEST_F(JoinTest, MakesAUser) {
   const std::string token = Token({.role = IdentityKind::kUser, .bound_name = "alice"});
-  const absl::StatusOr<Credentials> joined = TryJoin(Options(token, ""));
+  ExpectRefused(Options(token, ""), kDenied, "makes a member of kind user");
+  EXPECT_EQ(UsesLeft(token), 1);
+  JoinOptions options = Options(token, "");
+  options.kind = IdentityKind::kUser;
+  const absl::StatusOr<Credentials> joined = TryJoin(options);
   ASSERT_TRUE(joined.ok()) << joined.status();
   EXPECT_EQ(joined->identity, (Identity{trust_->cluster_id, IdentityKind::kUser, "alice"}));
 }

@@ -102,12 +102,12 @@ TEST_F(TrustStoreTest, SpendsNoUseWhenTheNameIsTaken) {
 }
 
 TEST_F(TrustStoreTest, MakesNoMemberWithoutAUse) {
-  EXPECT_EQ(Enrol(Node("a", "key", "01")).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Enrol(Node("a", "key", "01")).code(), absl::StatusCode::kAborted);
   ASSERT_TRUE(store_->AddToken(Token("token", 1)).ok());
   EXPECT_EQ(Enrol(Node("a", "key", "01"), kNow + std::chrono::hours(1)).code(),
-            absl::StatusCode::kFailedPrecondition);
+            absl::StatusCode::kAborted);
   ASSERT_TRUE(Enrol(Node("a", "key", "01")).ok());
-  EXPECT_EQ(Enrol(Node("b", "key", "02")).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Enrol(Node("b", "key", "02")).code(), absl::StatusCode::kAborted);
   EXPECT_THAT(*store_->ListMembers(), SizeIs(1));
 }
 
@@ -128,7 +128,7 @@ TEST_F(TrustStoreTest, ManyAtOnceSpendEachUseOnce) {
         if (status.ok()) {
           ++admitted;
         } else {
-          EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+          EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
         }
       }
     });

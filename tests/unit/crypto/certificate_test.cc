@@ -55,6 +55,31 @@ TEST(PrivateKey, RefusesWhatIsNoKeyOfOurs) {
   }
 }
 
+TEST(PrivateKey, RefusesOtherCurvesAndOtherWritings) {
+  const std::string p384 =
+      "-----BEGIN PRIVATE KEY-----\n"
+      "MIG2AgEAMBAGByqGSM49AgEGBSuBBAAiBIGeMIGbAgEBBDD87kiCL9jlYsPrbZPn\n"
+      "s5Qd5SMh7Qe9S5F6bysNVP9VN0WoJ+4oo7ltIUevqAS2ig+hZANiAATCZEPL117S\n"
+      "RVogXl4+++6B56osAGbi5hXVPm1eTiJl7R9F9bGgkQhALXf0WaGN2V0LyhSzEJFk\n"
+      "yfm5Vjtkz/M8AoE/xQXrnMqCwjODWfkRMrmr+EQD7trFK0TVZ5KImIE=\n"
+      "-----END PRIVATE KEY-----\n";
+  EXPECT_THAT(std::string(MessageOf(PrivateKey::FromPem(p384).status())), HasSubstr("P-256"));
+  // P-256 by its parameters instead of its name.
+  const std::string explicit_parameters =
+      "-----BEGIN PRIVATE KEY-----\n"
+      "MIIBeQIBADCCAQMGByqGSM49AgEwgfcCAQEwLAYHKoZIzj0BAQIhAP////8AAAAB\n"
+      "AAAAAAAAAAAAAAAA////////////////MFsEIP////8AAAABAAAAAAAAAAAAAAAA\n"
+      "///////////////8BCBaxjXYqjqT57PrvVV2mIa8ZR0GsMxTsPY7zjw+J9JgSwMV\n"
+      "AMSdNgiG5wSTamZ44ROdJreBn36QBEEEaxfR8uEsQkf4vOblY6RA8ncDfYEt6zOg\n"
+      "9KE5RdiYwpZP40Li/hp/m47n60p8D54WK84zV2sxXs7LtkBoN79R9QIhAP////8A\n"
+      "AAAA//////////+85vqtpxeehPO5ysL8YyVRAgEBBG0wawIBAQQg99TfxgwV/GUH\n"
+      "UX8Up+9CRvyiIWQAt4A6DMHgK4itkzqhRANCAASgEv0jb75EhUoAGpVR1f1xc2iu\n"
+      "bOyfIrh92LlC3bwbd8FPiXHlK8U4tfo5A/xDQUmsfFWMBTBpteXwzLseGwjf\n"
+      "-----END PRIVATE KEY-----\n";
+  EXPECT_THAT(std::string(MessageOf(PrivateKey::FromPem(explicit_parameters).status())),
+              HasSubstr("usual form"));
+}
+
 TEST(Csr, ProvesTheKey) {
   const PrivateKey key = PrivateKey::Generate();
   const absl::StatusOr<PublicKey> parsed = ParseCsr(MakeCsr(key));

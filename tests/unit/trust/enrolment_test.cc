@@ -196,6 +196,14 @@ TEST_F(Enrolment, RefusesAnotherNameThanTheTokens) {
   ExpectRefused(Decide(), JoinRefused::WRONG_NAME, "'node-2', not for 'node-1'");
 }
 
+TEST_F(Enrolment, RefusesAnotherRoleThanTheTokens) {
+  Give({});
+  request_.set_role(v1::JoinRequest::AGENT);
+  EXPECT_TRUE(std::holds_alternative<JoinAdmission>(Decide()));
+  request_.set_role(v1::JoinRequest::USER);
+  ExpectRefused(Decide(), JoinRefused::WRONG_ROLE, "a member of kind agent");
+}
+
 TEST_F(Enrolment, RefusesAnotherAddressThanTheTokens) {
   Give({.bound_network = "10.0.0.0/8"});
   EXPECT_TRUE(std::holds_alternative<JoinAdmission>(Decide(kNow, "::ffff:10.2.3.4")));
