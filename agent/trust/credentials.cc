@@ -6,10 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "common/base/annotate.h"

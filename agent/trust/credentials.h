@@ -12,6 +12,7 @@
 #include <absl/status/statusor.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/crypto/certificate.h"

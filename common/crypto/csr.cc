@@ -1,5 +1,8 @@
 #include "common/crypto/csr.h"
 
+#include <memory>
+#include <utility>
+
 #include "common/crypto/openssl.h"
 
 namespace muster {

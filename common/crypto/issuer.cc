@@ -4,6 +4,7 @@
 #include <openssl/err.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "common/base/utc.h"
 #include "common/crypto/digest.h"

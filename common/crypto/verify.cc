@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <openssl/err.h>
 
+#include <chrono>
+#include <memory>
+
 #include "common/base/utc.h"
 #include "common/crypto/openssl.h"
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/stubs/logging.h>
 
 #include <utility>
 
@@ -111,7 +112,8 @@ absl::StatusOr<v1::JoinRequest> DecodeJoinRequest(std::string_view bytes) {
                                                 static_cast<int>(bytes.size()));
   stream.SetRecursionLimit(kMaxDepth);
   v1::JoinRequest request;
-  // Also refuses names that are not UTF-8.
+  // Also refuses texts that are not UTF-8; strangers shall not write about them on our stderr.
+  const google::protobuf::LogSilencer silencer;
   if (!request.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
     return absl::InvalidArgumentError("the request is not readable");
   }

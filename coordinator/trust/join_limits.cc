@@ -1,6 +1,7 @@
 #include "coordinator/trust/join_limits.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "coordinator/trust/ip_address.h"
 

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <utility>
+#include <variant>
 
 #include "common/base/annotate.h"
 #include "common/crypto/issuer.h"

@@ -13,6 +13,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 

@@ -9,12 +9,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "coordinator/store/sqlite_database.h"
 #include "coordinator/trust/enrolment.h"
 #include "coordinator/trust/trust_records.h"
+#include "coordinator/trust/trust_tables.h"
 
 namespace muster {
 
@@ -55,26 +56,10 @@ class TrustStore final : public EnrolmentRecords {
   absl::StatusOr<std::vector<std::string>> RevokedSerials(WallTime now);
 
  private:
-  explicit TrustStore(SqliteDatabase database) : database_(std::move(database)) {}
-
-  template <typename Body>
-  absl::Status Transaction(Body body) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status SpendUse(const std::string& token_id, WallTime now)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status PutMember(const Member& member, const IssuedCertificate& certificate)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status PutCertificate(const IssuedCertificate& certificate)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<std::optional<Member>> ReadMember(IdentityKind kind, std::string_view name)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<std::vector<std::string>> RevokeAll(IdentityKind kind, std::string_view name,
-                                                     bool remove)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status RunFor(const char* sql, IdentityKind kind, std::string_view name)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  explicit TrustStore(TrustTables tables) : tables_(std::move(tables)) {}
 
   Mutex mutex_;
-  SqliteDatabase database_ ABSL_GUARDED_BY(mutex_);
+  TrustTables tables_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster

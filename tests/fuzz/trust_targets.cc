@@ -1,6 +1,10 @@
 #include "tests/fuzz/trust_targets.h"
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+#include <variant>
 
 #include "common/base/annotate.h"
 #include "common/crypto/csr.h"

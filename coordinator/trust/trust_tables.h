@@ -1,0 +1,69 @@
+// Tokens, members and certificates in an SQLite database of their own, trust.db: what is written
+// and read. One thread at a time; several processes may use one database. See trust_store.h, which
+// the rest of the program uses.
+#pragma once
+
+#include <absl/status/statusor.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "coordinator/store/sqlite_database.h"
+#include "coordinator/trust/trust_records.h"
+
+namespace muster {
+
+class TrustTables {
+ public:
+  // Makes the database when it is missing.
+  static absl::StatusOr<TrustTables> Open(const std::string& path);
+
+  // Also forgets tokens that ended more than a week before this one was made.
+  absl::Status AddToken(const StoredToken& token);
+  // NOT_FOUND: there is none.
+  absl::Status RemoveToken(std::string_view id);
+  // By time of making.
+  absl::StatusOr<std::vector<StoredToken>> ListTokens();
+  absl::StatusOr<std::optional<StoredToken>> FindToken(std::string_view id);
+
+  // By kind, then name.
+  absl::StatusOr<std::vector<Member>> ListMembers();
+  absl::StatusOr<std::optional<Member>> FindMember(IdentityKind kind, std::string_view name);
+  absl::StatusOr<std::optional<IssuedCertificate>> FindCertificate(std::string_view serial);
+
+  // One transaction: spends a use of the member's token and records member and certificate.
+  // ABORTED: the token is gone, over or spent. ALREADY_EXISTS: the name belongs to a
+  // member with another key, or that was revoked.
+  absl::Status Enrol(const Member& member, const IssuedCertificate& certificate, WallTime now);
+  // The same without a token. ALREADY_EXISTS: as above.
+  absl::Status AddMember(const Member& member, const IssuedCertificate& certificate);
+  // A member has a new certificate. NOT_FOUND: no such member. PERMISSION_DENIED: it was revoked.
+  absl::Status Renew(const IssuedCertificate& certificate);
+  // Makes all certificates of a member bad for good and returns their serial numbers. The name
+  // stays taken. NOT_FOUND: no such member.
+  absl::StatusOr<std::vector<std::string>> Revoke(IdentityKind kind, std::string_view name);
+  // The same, and the name is free again.
+  absl::StatusOr<std::vector<std::string>> RemoveMember(IdentityKind kind, std::string_view name);
+  // Serial numbers of revoked certificates that are not over at `now`.
+  absl::StatusOr<std::vector<std::string>> RevokedSerials(WallTime now);
+
+ private:
+  explicit TrustTables(SqliteDatabase database) : database_(std::move(database)) {}
+
+  template <typename Body>
+  absl::Status Transaction(Body body);
+  absl::Status SpendUse(const std::string& token_id, WallTime now);
+  absl::Status PutMember(const Member& member, const IssuedCertificate& certificate);
+  absl::Status PutCertificate(const IssuedCertificate& certificate);
+  absl::StatusOr<std::optional<Member>> ReadMember(IdentityKind kind, std::string_view name);
+  absl::StatusOr<std::vector<std::string>> RevokeAll(IdentityKind kind, std::string_view name,
+                                                     bool remove);
+  absl::Status RunFor(const char* sql, IdentityKind kind, std::string_view name);
+
+  SqliteDatabase database_;
+};
+
+}  // namespace muster
