@@ -31,6 +31,8 @@ constexpr size_t kOthers = 2;
 
 TimePoint Now() { return std::chrono::steady_clock::now(); }
 
+UniqueFd OpenReserve() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
 std::string AddressText(const sockaddr_storage& address) {
   char text[INET6_ADDRSTRLEN] = "";
   if (address.ss_family == AF_INET) {
@@ -124,7 +126,8 @@ JoinServer::JoinServer(UniqueFd listener, UniqueFd wake, TlsContext context, Joi
       context_(std::move(context)),
       handler_(handler),
       limits_(limits),
-      rate_(limits.per_minute) {}
+      rate_(limits.per_minute),
+      reserve_(OpenReserve()) {}
 
 JoinServer::~JoinServer() {
   stop_ = true;
@@ -207,15 +210,26 @@ void JoinServer::AcceptAll() {
                           SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      spdlog::warn("join connections are refused for a moment error={}",
-                   LogQuoted(MessageOf(ErrnoStatus(errno, "accept"))));
-      paused_until_ = Now() + kPause;
+      if (errno != EAGAIN && errno != EWOULDBLOCK) OutOfDescriptors(errno);
       return;
     }
+    told_ = false;
     ++accepted_;
     Admit(std::move(fd), AddressText(address));
   }
+}
+
+void JoinServer::OutOfDescriptors(int error_number) {
+  if (!std::exchange(told_, true)) {
+    spdlog::error("join connections are refused error={}",
+                  LogQuoted(MessageOf(ErrnoStatus(error_number, "accept"))));
+  }
+  // Take one with the reserve and hang up, so that the peer tries again later instead of waiting.
+  reserve_.Reset();
+  const UniqueFd refused(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  // Without a descriptor it would be tried again and again at once.
+  if (!refused) paused_until_ = Now() + kPause;
+  reserve_ = OpenReserve();
 }
 
 void JoinServer::Admit(UniqueFd fd, const std::string& address) {

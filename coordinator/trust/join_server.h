@@ -48,6 +48,7 @@ class JoinServer {
 
   void Run();
   void AcceptAll();
+  void OutOfDescriptors(int error_number);
   void Admit(UniqueFd fd, const std::string& address);
   void StepReady(const std::vector<short>& ready);
   bool MayStart(const JoinConnection& connection) const;
@@ -66,8 +67,12 @@ class JoinServer {
   // Of the thread, oldest first.
   std::list<JoinConnection> connections_;
   JoinRate rate_;
-  // Until then no connection is accepted: the machine had no descriptor for one.
+  // Kept to hang up on a peer when the process has no descriptor for it.
+  UniqueFd reserve_;
+  // Until then no connection is accepted: not even that was possible.
   TimePoint paused_until_;
+  // Whether it was told that connections are refused.
+  bool told_ = false;
 
   std::thread thread_;
 };

@@ -1,5 +1,9 @@
 // What strangers do to the join port, and that others join all the same.
+#include <netinet/in.h>
 #include <openssl/ssl.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 
 #include "common/crypto/csr.h"
 #include "common/crypto/join_frame.h"
@@ -190,6 +194,33 @@ TEST_F(JoinAbuse, TooManyAMinuteAreHungUpOnAndToldOnce) {
   const size_t first = audit.find("more than 3 connections a minute");
   ASSERT_NE(first, std::string::npos);
   EXPECT_EQ(audit.find("more than 3 connections a minute", first + 1), std::string::npos);
+}
+
+TEST_F(JoinAbuse, HearsAgainAfterDescriptorsRanOut) {
+  // The first use of the logger's type: a sanitizer looks at it through a pipe, for which there is
+  // no descriptor later.
+  spdlog::debug("descriptors will run out");
+  rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  // The peer connects while there is room; taking the connection then fails in this process.
+  const UniqueFd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(server_->port());
+  std::vector<UniqueFd> taken;
+  const rlimit small{static_cast<rlim_t>(client.get()) + 8, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &small), 0);
+  for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken.emplace_back(fd);
+  ASSERT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+            0);
+  timeval limit{20, 0};
+  ::setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  char byte;
+  EXPECT_EQ(::recv(client.get(), &byte, 1, 0), 0) << "hung up on, not left waiting";
+  taken.clear();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ExpectOthersCanJoin();
 }
 
 TEST_F(JoinAbuse, EndsWithConnectionsOpen) {
