@@ -6,10 +6,12 @@
 #include <array>
 #include <utility>
 
+#include "agent/daemon/join.h"
 #include "agent/node/facts.h"
 #include "agent/supervise/cgroup.h"
 #include "common/base/annotate.h"
 #include "common/base/signal_names.h"
+#include "common/rpc/member_channel.h"
 
 namespace muster {
 namespace {
@@ -111,16 +113,22 @@ absl::Status Agent::Start() {
   core_ = std::make_unique<AgentCore>(loop_, store_, *launcher_, static_cast<AgentObserver&>(*this),
                                       std::move(options));
 
-  logs_ = std::make_unique<LogClient>(loop_, config_.coordinator, RandomNumber(), *shipper_);
+  const Dialer dialer =
+      IsUnixTarget(config_.coordinator)
+          ? DialerTo(config_.coordinator)
+          : MemberDialer(CredentialsDirectory(MemberDirectoryOf(config_.state_directory)),
+                         config_.coordinator);
+  logs_ = std::make_unique<LogClient>(loop_, dialer, RandomNumber(), *shipper_);
   session_ = std::make_unique<SessionClient>(
-      loop_, config_.coordinator, RandomNumber(),
+      loop_, dialer, RandomNumber(),
       SessionClient::Handlers{
           .connected = [this](AgentSessionSink* sink) { core_->OnConnected(sink); },
           .message = [this](const v1::CoordinatorMessage& message) { core_->OnMessage(message); },
           .disconnected = [this](const absl::Status& status) { core_->OnDisconnected(status); }});
   const absl::Status started = core_->Start();
   if (!started.ok()) return started;
-  return session_->Start();
+  session_->Start();
+  return absl::OkStatus();
 }
 
 void Agent::Leave(int signal) {

@@ -13,6 +13,7 @@
 #include "agent/node/host_names.h"
 #include "common/base/annotate.h"
 #include "common/base/version.h"
+#include "common/rpc/channel.h"
 
 namespace muster {
 namespace {
@@ -81,11 +82,23 @@ absl::StatusOr<std::string> MakeAbsolute(const std::string& path) {
   return fmt::format("{}/{}", directory.data(), path);
 }
 
+std::string NameOfHost(std::string_view host) {
+  std::string name;
+  for (const char c : host.substr(0, host.find('.'))) {
+    name += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return name;
+}
+
 absl::Status Complete(AgentConfig* config, const std::optional<std::string>& slots) {
   const std::vector<std::string>& environment = config->environ;
   config->home = HomeDirectory(environment);
-  if (config->node_id.empty()) config->node_id = NodeId(KernelHostname());
-  absl::Status status = CheckNodeId(config->node_id.value());
+  // Members have the name that they joined under.
+  const bool local = IsUnixTarget(config->coordinator);
+  if (config->node_id.empty() && local) config->node_id = NodeId(KernelHostname());
+  absl::Status status =
+      config->node_id.empty() ? absl::OkStatus() : CheckNodeId(config->node_id.value());
+  if (!config->coordinator.empty()) status.Update(CheckTarget(config->coordinator));
   if (config->state_directory.empty()) {
     config->state_directory = DefaultStateDirectory(environment, config->home);
   }
@@ -137,16 +150,33 @@ CommandLine ParseCommandLine(int argc, const char* const* argv, const char* cons
   std::string slots;
   CLI::App* run = app.add_subcommand("run", "Serve this node");
   run->add_option("--node-id", node_id, "Name of the node (default: the host name)");
-  run->add_option("--coordinator", config.coordinator, "Where the coordinator listens: unix:/path")
-      ->required();
+  run->add_option("--coordinator", config.coordinator,
+                  "Where the coordinator listens: HOST:PORT, or unix:/path on its own machine "
+                  "(default: as told when the node joined)");
   run->add_option("--state-dir", config.state_directory,
                   "Directory of the agent's journal and of its attempts");
   run->add_option("--slots", slots, "Slots to offer (default: MUSTER_SLOTS, else 8)");
   run->add_option("--address", config.addresses,
                   "Address to report; repeat for more (default: all)")
       ->allow_extra_args(false);
+  run->add_flag("--allow-root", config.allow_root,
+                "Run ranks as root for a coordinator of the network: who may submit jobs there is "
+                "root here");
   run->add_flag("--ephemeral", config.ephemeral,
                 "End with the coordinator, and take the ranks along");
+
+  JoinConfig joined;
+  CLI::App* join = app.add_subcommand("join", "Make this machine a node of a cluster");
+  join->add_option("ADDRESS", joined.address, "HOST:PORT of the coordinator")->required();
+  CLI::Option* token =
+      join->add_option("TOKEN", joined.token,
+                       "From `coordinator token create`; others can see it in the list of "
+                       "processes: --token-file is better on shared machines");
+  join->add_option("--token-file", joined.token_file,
+                   "File that holds the token; -: standard input")
+      ->excludes(token);
+  join->add_option("--node-id", node_id, "Name of the node (default: the host name)");
+  join->add_option("--state-dir", config.state_directory, "The same as of `agent run`");
 
   std::vector<std::string> arguments;
   for (int i = 1; i < argc; ++i) arguments.push_back(WithDashes(argv[i]));
@@ -158,12 +188,23 @@ CommandLine ParseCommandLine(int argc, const char* const* argv, const char* cons
     line.text =
         request.get_name() == "CallForVersion" ? std::string(request.what()) + "\n" : app.help();
     if (run->parsed()) line.text = run->help("agent");
+    if (join->parsed()) line.text = join->help("agent");
     return line;
   } catch (const CLI::ParseError& error) {
     line.text = fmt::format("agent: {} (see agent --help)\n", error.what());
     line.error = true;
     line.exit_code = kBadUsage;
     return line;
+  }
+  if (join->parsed()) {
+    if (joined.token.empty() && joined.token_file.empty()) {
+      line.text = "agent: join: give the token, or --token-file FILE\n";
+      line.error = true;
+      line.exit_code = kBadUsage;
+      return line;
+    }
+    // A name in lower case, up to the first dot, as certificates have them.
+    joined.node_id = NodeId(node_id.empty() ? NameOfHost(KernelHostname()) : node_id);
   }
   if (!node_id.empty() || run->count("--node-id") > 0) config.node_id = NodeId(node_id);
   const bool empty_id = run->count("--node-id") > 0 && node_id.empty();
@@ -174,6 +215,9 @@ CommandLine ParseCommandLine(int argc, const char* const* argv, const char* cons
     line.text = fmt::format("agent: {}\n", MessageOf(status));
     line.error = true;
     line.exit_code = kBadUsage;
+  } else if (join->parsed()) {
+    joined.state_directory = config.state_directory;
+    line.join = std::move(joined);
   }
   return line;
 }

@@ -9,18 +9,22 @@
 #include <string>
 #include <vector>
 
+#include "agent/daemon/join.h"
 #include "common/base/ids.h"
 
 namespace muster {
 
 struct AgentConfig {
+  // Empty only where the certificate of a member says it (TakeMembership).
   NodeId node_id;
-  // `unix:/path`.
+  // `unix:/path`, or HOST:PORT for members of a cluster; empty: where the credentials say.
   std::string coordinator;
   // Absolute.
   std::string state_directory;
   // Ends with its coordinator, and takes its ranks along.
   bool ephemeral = false;
+  // Ranks may run as root, for a coordinator on another machine too.
+  bool allow_root = false;
   uint32_t slots = 8;
   // Numeric; empty: those of the network interfaces.
   std::vector<std::string> addresses;
@@ -43,9 +47,12 @@ struct CommandLine {
   bool error = false;
   int exit_code = 0;
   AgentConfig config;
+  // Set: `agent join`, which needs nothing of `config`.
+  std::optional<JoinConfig> join;
 };
 
-// Parses `agent run ...` and looks at `environment`, which holds the environment of the process.
+// Parses `agent run ...` or `agent join ...` and looks at `environment`, which holds the
+// environment of the process.
 CommandLine ParseCommandLine(int argc, const char* const* argv, const char* const* environment);
 
 // The value of `name` among `NAME=value` strings.

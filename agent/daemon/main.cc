@@ -26,6 +26,7 @@
 #include "common/io/state_lock.h"
 #include "common/io/unique_fd.h"
 #include "common/log/log.h"
+#include "common/rpc/channel.h"
 #include "common/rpc/process.h"
 
 namespace {
@@ -136,6 +137,15 @@ int Serve(muster::AgentConfig config) {
   if (config.ephemeral) log = {.file = config.state_directory + "/agent.log", .level = "warn"};
   status = muster::SetUpLog(log);
   if (!status.ok()) spdlog::warn("log error={}", muster::LogQuoted(muster::MessageOf(status)));
+  if (!muster::IsUnixTarget(config.coordinator)) {
+    status = muster::TakeMembership(config.state_directory, config.node_id);
+    if (!status.ok()) return Fail(status);
+    if (::geteuid() == 0 && !config.allow_root) {
+      return Fail(absl::FailedPreconditionError(
+          "this agent would run ranks as root, for everybody who may submit jobs: run it as the "
+          "user who trains, or say --allow-root"));
+    }
+  }
   muster::PrepareProcessForGrpc();
   spdlog::info("agent starts version={} node={} coordinator={}", muster::kVersion,
                muster::LogQuoted(config.node_id.value()), muster::LogQuoted(config.coordinator));
@@ -174,5 +184,6 @@ int main(int argc, char** argv) {
     std::fputs(line.text->c_str(), line.error ? stderr : stdout);
     return line.exit_code;
   }
+  if (line.join) return muster::RunJoin(*line.join);
   return Serve(std::move(line.config));
 }

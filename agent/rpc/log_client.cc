@@ -8,7 +8,6 @@
 
 #include "agent/rpc/client_stream.h"
 #include "common/base/annotate.h"
-#include "common/rpc/channel.h"
 #include "muster/v1/agent.grpc.pb.h"
 
 namespace muster {
@@ -63,9 +62,9 @@ class LogClient::Stream final : public LogSink {
   bool closed_ = false;
 };
 
-LogClient::LogClient(Executor& executor, std::string target, uint64_t seed, LogShipper& shipper)
+LogClient::LogClient(Executor& executor, Dialer dialer, uint64_t seed, LogShipper& shipper)
     : executor_(executor),
-      target_(std::move(target)),
+      dialer_(std::move(dialer)),
       shipper_(shipper),
       backoff_(kBackoff, seed) {}
 
@@ -97,8 +96,11 @@ void LogClient::Retire() {
 
 void LogClient::Dial() {
   timer_ = 0;
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = MakeChannel(target_, ChannelUse::kLogs);
-  if (!channel.ok()) return;  // The session client has refused such a target.
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = dialer_(ChannelUse::kLogs);
+  if (!channel.ok()) {  // The session client has said so.
+    timer_ = executor_.PostAfter(kBackoff.most, [this] { Dial(); });
+    return;
+  }
   channel_ = *std::move(channel);
   stream_ = std::make_unique<Stream>(
       executor_, channel_,

@@ -12,18 +12,15 @@
 #include "agent/session/backoff.h"
 #include "agent/session/log_shipper.h"
 #include "common/base/executor.h"
+#include "common/rpc/channel.h"
 #include "muster/v1/agent.pb.h"
-
-namespace grpc {
-class Channel;
-}
 
 namespace muster {
 
 class LogClient {
  public:
-  // `target` as MakeChannel takes it. `executor` and `shipper` outlive the client.
-  LogClient(Executor& executor, std::string target, uint64_t seed, LogShipper& shipper);
+  // `executor` and `shipper` outlive the client.
+  LogClient(Executor& executor, Dialer dialer, uint64_t seed, LogShipper& shipper);
   // Blocks until gRPC is done with the stream, a moment after it was cancelled.
   ~LogClient();
   LogClient(const LogClient&) = delete;
@@ -42,7 +39,7 @@ class LogClient {
   void OnEnded(const absl::Status& status);
 
   Executor& executor_;
-  const std::string target_;
+  const Dialer dialer_;
   LogShipper& shipper_;
   Backoff backoff_;
   // Empty: no session.

@@ -8,7 +8,6 @@
 
 #include "agent/rpc/client_stream.h"
 #include "common/base/annotate.h"
-#include "common/rpc/channel.h"
 #include "muster/v1/agent.grpc.pb.h"
 
 namespace muster {
@@ -56,10 +55,9 @@ class SessionClient::Stream final : public AgentSessionSink {
   absl::Status close_status_;
 };
 
-SessionClient::SessionClient(Executor& executor, std::string target, uint64_t seed,
-                             Handlers handlers)
+SessionClient::SessionClient(Executor& executor, Dialer dialer, uint64_t seed, Handlers handlers)
     : executor_(executor),
-      target_(std::move(target)),
+      dialer_(std::move(dialer)),
       handlers_(std::move(handlers)),
       backoff_(kBackoff, seed) {
   // Kept between attempts: starting and ending the library with every channel costs threads each
@@ -72,11 +70,7 @@ SessionClient::~SessionClient() {
   grpc_shutdown();
 }
 
-absl::Status SessionClient::Start() {
-  absl::Status status = CheckTarget(target_);
-  if (status.ok()) Dial();
-  return status;
-}
+void SessionClient::Start() { Dial(); }
 
 void SessionClient::Stop() {
   stopped_ = true;
@@ -87,8 +81,11 @@ void SessionClient::Stop() {
 
 void SessionClient::Dial() {
   timer_ = 0;
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = MakeChannel(target_);
-  if (!channel.ok()) return;  // Start has refused such a target.
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = dialer_(ChannelUse::kControl);
+  if (!channel.ok()) {
+    spdlog::error("cannot dial the coordinator error=\"{}\"", MessageOf(channel.status()));
+    return DialLater(kBackoff.most);
+  }
   // The old channel stays until the new one is in use: when there is none, gRPC ends its threads,
   // which takes up to 100 ms, and starts new ones.
   const std::shared_ptr<grpc::Channel> previous = std::exchange(channel_, *std::move(channel));
@@ -120,6 +117,10 @@ void SessionClient::OnEnded(const absl::Status& status) {
     spdlog::warn("session refused reason=\"{}\"", MessageOf(reason));
     while (wait < kBackoff.most / 2) wait = backoff_.Next();
   }
+  DialLater(wait);
+}
+
+void SessionClient::DialLater(std::chrono::milliseconds wait) {
   timer_ = executor_.PostAfter(wait, [this] { Dial(); });
 }
 

@@ -10,16 +10,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "agent/session/backoff.h"
 #include "agent/session/coordinator_session.h"
 #include "common/base/executor.h"
+#include "common/rpc/channel.h"
 #include "muster/v1/agent.pb.h"
-
-namespace grpc {
-class Channel;
-}
 
 namespace muster {
 
@@ -35,16 +31,15 @@ class SessionClient {
   static constexpr Backoff::Options kBackoff{std::chrono::milliseconds(20),
                                              std::chrono::milliseconds(5000)};
 
-  // `target` as MakeChannel takes it. `seed` makes the jitter of this agent its own. `executor`
-  // outlives the client.
-  SessionClient(Executor& executor, std::string target, uint64_t seed, Handlers handlers);
+  // `seed` makes the jitter of this agent its own. `executor` outlives the client.
+  SessionClient(Executor& executor, Dialer dialer, uint64_t seed, Handlers handlers);
   // Blocks until gRPC is done with the stream, a moment after it was cancelled.
   ~SessionClient();
   SessionClient(const SessionClient&) = delete;
   SessionClient& operator=(const SessionClient&) = delete;
 
-  // Dials now. INVALID_ARGUMENT when the target is not understood. Once.
-  absl::Status Start();
+  // Dials now. Once.
+  void Start();
   // Ends the stream and dials no more.
   void Stop();
 
@@ -52,11 +47,12 @@ class SessionClient {
   class Stream;
 
   void Dial();
+  void DialLater(std::chrono::milliseconds wait);
   void OnMessage(const v1::CoordinatorMessage& message);
   void OnEnded(const absl::Status& status);
 
   Executor& executor_;
-  const std::string target_;
+  const Dialer dialer_;
   const Handlers handlers_;
   Backoff backoff_;
   std::shared_ptr<grpc::Channel> channel_;

@@ -2,12 +2,34 @@
 
 #include <fmt/format.h>
 #include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
+
+#include <string_view>
+#include <utility>
 
 #include "common/rpc/keepalive.h"
 #include "common/rpc/limits.h"
 
 namespace muster {
+namespace {
+
+bool IsHostAndPort(const std::string& target) {
+  const size_t colon = target.rfind(':');
+  if (colon == std::string::npos || colon == 0) return false;
+  const std::string_view host = std::string_view(target).substr(0, colon);
+  const std::string_view port = std::string_view(target).substr(colon + 1);
+  if (port.empty() || port.size() > 5 ||
+      port.find_first_not_of("0123456789") != std::string_view::npos) {
+    return false;
+  }
+  const bool bracketed = host.front() == '[' && host.back() == ']';
+  // A name or an IPv4 address; of others only IPv6 has colons, and needs brackets.
+  constexpr std::string_view kNameBytes =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+  return bracketed ? host.size() > 3 && host.find(':') != std::string_view::npos
+                   : host.find_first_not_of(kNameBytes) == std::string_view::npos;
+}
+
+}  // namespace
 
 grpc::ChannelArguments ChannelSettings(ChannelUse use) {
   grpc::ChannelArguments args;
@@ -31,18 +53,36 @@ grpc::ChannelArguments ChannelSettings(ChannelUse use) {
   return args;
 }
 
-absl::Status CheckTarget(const std::string& target) {
-  if (target.starts_with("unix:") && target.size() > 5) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
-      "coordinator address '{}' is not understood: expected unix:/path/of/socket", target));
+bool IsUnixTarget(const std::string& target) {
+  return target.starts_with("unix:") && target.size() > 5;
 }
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const std::string& target,
-                                                           ChannelUse use) {
+absl::Status CheckTarget(const std::string& target) {
+  if (IsUnixTarget(target) || IsHostAndPort(target)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("coordinator address '{}' is not understood: expected HOST:PORT, [IPv6]:PORT or "
+                  "unix:/path/of/socket",
+                  target));
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(
+    const std::string& target, ChannelUse use,
+    std::shared_ptr<grpc::ChannelCredentials> credentials) {
   absl::Status status = CheckTarget(target);
   if (!status.ok()) return status;
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(),
-                                   ChannelSettings(use));
+  if (IsUnixTarget(target)) {
+    return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(),
+                                     ChannelSettings(use));
+  }
+  if (credentials == nullptr) {
+    return absl::UnauthenticatedError(
+        fmt::format("there are no credentials for {}: join its cluster first", target));
+  }
+  return grpc::CreateCustomChannel("dns:///" + target, credentials, ChannelSettings(use));
+}
+
+Dialer DialerTo(std::string target) {
+  return [target = std::move(target)](ChannelUse use) { return MakeChannel(target, use); };
 }
 
 }  // namespace muster

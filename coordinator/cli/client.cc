@@ -64,6 +64,15 @@ void LetItConnect(grpc::Channel& channel) {
   channel.WaitForConnected(std::chrono::system_clock::now() + kConnectPatience);
 }
 
+// A call of TrustService. A coordinator without a cluster does not have the service at all.
+template <typename Request, typename Response, typename Function>
+absl::StatusOr<Response> CallTrust(const Request& request, Function function) {
+  absl::StatusOr<Response> response = Call<Request, Response>(kCallDeadline, request, function);
+  if (!absl::IsUnimplemented(response.status())) return response;
+  return absl::FailedPreconditionError(
+      "this coordinator has no cluster: make one with `coordinator init` and start `serve` again");
+}
+
 bool IsSocketThere(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 }  // namespace
@@ -96,7 +105,8 @@ Client::Client(std::shared_ptr<grpc::Channel> control, std::shared_ptr<grpc::Cha
       logs_channel_(std::move(logs)),
       jobs_(v1::JobService::NewStub(control_channel_)),
       logs_(v1::JobService::NewStub(logs_channel_)),
-      nodes_(v1::NodeService::NewStub(control_channel_)) {}
+      nodes_(v1::NodeService::NewStub(control_channel_)),
+      trust_(v1::TrustService::NewStub(control_channel_)) {}
 
 bool Client::IsReachable() {
   const auto deadline = std::chrono::system_clock::now() + kCallDeadline;
@@ -175,6 +185,44 @@ absl::StatusOr<v1::ListNodesResponse> Client::ListNodes() {
   return Call<v1::ListNodesRequest, v1::ListNodesResponse>(
       kCallDeadline, v1::ListNodesRequest(), [this](auto* context, const auto& in, auto* out) {
         return nodes_->ListNodes(context, in, out);
+      });
+}
+
+absl::StatusOr<v1::CreateTokenResponse> Client::CreateToken(const v1::CreateTokenRequest& request) {
+  return CallTrust<v1::CreateTokenRequest, v1::CreateTokenResponse>(
+      request, [this](auto* context, const auto& in, auto* out) {
+        return trust_->CreateToken(context, in, out);
+      });
+}
+
+absl::StatusOr<v1::ListTokensResponse> Client::ListTokens() {
+  return CallTrust<v1::ListTokensRequest, v1::ListTokensResponse>(
+      v1::ListTokensRequest(), [this](auto* context, const auto& in, auto* out) {
+        return trust_->ListTokens(context, in, out);
+      });
+}
+
+absl::Status Client::DeleteToken(const std::string& token_id) {
+  v1::DeleteTokenRequest request;
+  request.set_token_id(token_id);
+  return CallTrust<v1::DeleteTokenRequest, v1::DeleteTokenResponse>(
+             request, [this](auto* context, const auto& in,
+                             auto* out) { return trust_->DeleteToken(context, in, out); })
+      .status();
+}
+
+absl::StatusOr<v1::ListMembersResponse> Client::ListMembers() {
+  return CallTrust<v1::ListMembersRequest, v1::ListMembersResponse>(
+      v1::ListMembersRequest(), [this](auto* context, const auto& in, auto* out) {
+        return trust_->ListMembers(context, in, out);
+      });
+}
+
+absl::StatusOr<v1::RevokeMemberResponse> Client::RevokeMember(
+    const v1::RevokeMemberRequest& request) {
+  return CallTrust<v1::RevokeMemberRequest, v1::RevokeMemberResponse>(
+      request, [this](auto* context, const auto& in, auto* out) {
+        return trust_->RevokeMember(context, in, out);
       });
 }
 

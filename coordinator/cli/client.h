@@ -1,4 +1,5 @@
-// The connection to a coordinator: finds it and makes the calls of JobService and NodeService.
+// The connection to a coordinator: finds it and makes the calls of JobService, NodeService and
+// TrustService.
 // Thread-safe. Unary calls have deadlines; streams end by Cancellation.
 #pragma once
 
@@ -13,6 +14,7 @@
 #include "coordinator/cli/job_source.h"
 #include "muster/v1/job.grpc.pb.h"
 #include "muster/v1/node.grpc.pb.h"
+#include "muster/v1/trust.grpc.pb.h"
 
 namespace muster {
 
@@ -34,6 +36,11 @@ class Client final : public JobSource {
   absl::StatusOr<v1::Job> CancelJob(const v1::CancelJobRequest& request);
   absl::StatusOr<v1::SignalJobResponse> SignalJob(const v1::SignalJobRequest& request);
   absl::StatusOr<v1::ListNodesResponse> ListNodes();
+  absl::StatusOr<v1::CreateTokenResponse> CreateToken(const v1::CreateTokenRequest& request);
+  absl::StatusOr<v1::ListTokensResponse> ListTokens();
+  absl::Status DeleteToken(const std::string& token_id);
+  absl::StatusOr<v1::ListMembersResponse> ListMembers();
+  absl::StatusOr<v1::RevokeMemberResponse> RevokeMember(const v1::RevokeMemberRequest& request);
 
   absl::Status WatchJob(const std::string& job_id, Cancellation& cancellation,
                         const OnJob& on_job) override;
@@ -46,6 +53,7 @@ class Client final : public JobSource {
   std::unique_ptr<v1::JobService::Stub> jobs_;
   std::unique_ptr<v1::JobService::Stub> logs_;
   std::unique_ptr<v1::NodeService::Stub> nodes_;
+  std::unique_ptr<v1::TrustService::Stub> trust_;
   // A call failed for want of a connection. Streams run on threads of their own.
   std::atomic<bool> broken_ = false;
 };

@@ -38,6 +38,10 @@ int RunSignal(Arguments arguments, Reporter& reporter);
 int RunNodes(Arguments arguments, Reporter& reporter);
 int RunExplain(Arguments arguments, Reporter& reporter);
 int RunServe(Arguments arguments, Reporter& reporter);
+int RunInit(Arguments arguments, Reporter& reporter);
+int RunToken(Arguments arguments, Reporter& reporter);
+int RunMembers(Arguments arguments, Reporter& reporter);
+int RunRevoke(Arguments arguments, Reporter& reporter);
 
 // Help on all commands, or on the one that `arguments` name.
 int RunHelp(Arguments arguments, Reporter& reporter);

@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-constexpr std::array<Command, 13> kCommands = {{
+constexpr std::array<Command, 17> kCommands = {{
     {"submit", "run the job of a job.yaml and follow it", RunSubmit, true},
     {"spawn", "run a script on every slot of every host, from flags alone", RunSpawn, true},
     {"list", "list jobs, the newest first", RunList},
@@ -25,6 +25,10 @@ constexpr std::array<Command, 13> kCommands = {{
     {"nodes", "list the nodes", RunNodes},
     {"explain", "show every environment variable of a rank and who set it", RunExplain},
     {"serve", "run the coordinator as a daemon", RunServe, true, "info"},
+    {"init", "make a cluster whose nodes join over the network", RunInit},
+    {"token", "make, list and delete tokens with which nodes join", RunToken},
+    {"members", "list who belongs to the cluster", RunMembers},
+    {"revoke", "shut a member out", RunRevoke},
 }};
 
 constexpr std::string_view kExitStatuses = R"(

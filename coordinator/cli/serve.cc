@@ -11,6 +11,7 @@
 #include "common/base/version.h"
 #include "common/io/service_notify.h"
 #include "common/log/log.h"
+#include "common/rpc/channel.h"
 #include "coordinator/cli/command.h"
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/exit_status.h"
@@ -72,6 +73,18 @@ int RunServe(Arguments arguments, Reporter& reporter) {
       "socket", "PATH", &options.socket,
       fmt::format("where to listen (default {})",
                   options.socket.empty() ? "none: XDG_RUNTIME_DIR is not set" : options.socket));
+  flags.Text("listen", "HOST:PORT", &options.listen,
+             "where agents and users of the network reach it, once `coordinator init` has made a "
+             "cluster (default :7443, every address); empty: nowhere");
+  flags.Value(
+      "advertise", "HOST:PORT",
+      [&options](std::string_view value) -> std::string {
+        const absl::Status status = CheckTarget(std::string(value));
+        if (!status.ok()) return std::string(MessageOf(status));
+        options.advertised.emplace_back(value);
+        return "";
+      },
+      "what members are told of where it is; repeat for more (default: the hosts of `init`)");
   if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
   if (options.state_directory.empty() || options.socket.empty()) {
     reporter.Say(fmt::format("there is no default place for {} here: give {}",
@@ -92,8 +105,8 @@ int RunServe(Arguments arguments, Reporter& reporter) {
     // A service manager need not try again what only a person can mend.
     return absl::IsUnavailable(service.status()) ? kExitNoCoordinator : kExitUsage;
   }
-  spdlog::info("coordinator serves version={} state={} socket={}", kVersion, LogQuoted(directory),
-               LogQuoted(socket));
+  spdlog::info("coordinator serves version={} state={} socket={} network={}", kVersion,
+               LogQuoted(directory), LogQuoted(socket), LogQuoted((*service)->network_address()));
   int signal = 0;
   {
     const Notifier notifier((*service)->loop());

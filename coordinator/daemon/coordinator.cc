@@ -65,10 +65,12 @@ struct Coordinator::Parts {
   std::unique_ptr<CoordinatorCore> core;
   std::shared_ptr<GrowthRelay> growth;
   LogReaderHub readers;
+  LiveCalls live_calls;
   std::optional<ServiceContext> services;
   std::optional<AgentServiceImpl> agent_service;
   std::optional<JobServiceImpl> job_service;
   std::optional<NodeServiceImpl> node_service;
+  std::unique_ptr<Network> network;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<AcceptLoop> listener;
   std::thread thread;
@@ -98,7 +100,10 @@ absl::Status Coordinator::Parts::Build(CoordinatorConfig config) {
   core->SetForgetListener([this](const JobId& job) { logs->Forget(job); });
   readers.Attach(*core);
 
-  services.emplace(ServiceContext{loop, *core, *logs, peers, std::move(config.on_job_accepted)});
+  network = std::move(config.network);
+  const PeerDirectory& everybody = network != nullptr ? network->MakePeers(peers) : peers;
+  services.emplace(
+      ServiceContext{loop, *core, *logs, everybody, live_calls, std::move(config.on_job_accepted)});
   agent_service.emplace(*services);
   job_service.emplace(*services, readers);
   node_service.emplace(*services);
@@ -107,11 +112,12 @@ absl::Status Coordinator::Parts::Build(CoordinatorConfig config) {
   builder.RegisterService(&*agent_service);
   builder.RegisterService(&*job_service);
   builder.RegisterService(&*node_service);
+  if (network != nullptr) network->AddTo(builder, *services);
   server = builder.BuildAndStart();
   if (server == nullptr) return absl::InternalError("the gRPC server does not start");
   listener = std::move(config.listener);
   if (listener != nullptr) listener->Serve(loop, *server, peers);
-  return absl::OkStatus();
+  return network != nullptr ? network->Serve(loop) : absl::OkStatus();
 }
 
 void Coordinator::Parts::StartThread() {
@@ -179,7 +185,10 @@ bool Coordinator::LogsStored(const JobId& job) {
 void Coordinator::Stop(std::chrono::milliseconds grace) {
   Parts& p = *parts_;
   if (std::exchange(p.stopped, true)) return;
-  p.loop.Post([&p] { p.listener.reset(); });
+  p.loop.Post([&p] {
+    p.listener.reset();
+    if (p.network != nullptr) p.network->StopListening();
+  });
   p.Fence();
   // The loop goes on meanwhile: calls that end need it.
   ShutdownServer(*p.server, grace);

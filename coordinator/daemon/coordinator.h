@@ -17,6 +17,7 @@
 #include "common/io/event_loop.h"
 #include "common/rpc/channel.h"
 #include "coordinator/core/coordinator_core.h"
+#include "coordinator/daemon/network.h"
 #include "coordinator/rpc/accept_loop.h"
 
 namespace muster {
@@ -38,6 +39,8 @@ struct CoordinatorConfig {
   std::optional<StoredState> archive;
   // Where connections come from besides this process; may be null.
   std::unique_ptr<AcceptLoop> listener;
+  // The same for the network; may be null.
+  std::unique_ptr<Network> network;
   CoordinatorOptions core;
   // A job was accepted; called on the loop before the caller hears of it.
   std::function<void(const JobId&)> on_job_accepted;

@@ -59,11 +59,16 @@ void Note(NoteLevel level, std::string_view text) {
 }  // namespace
 
 ServiceOptions DefaultServiceOptions() {
-  return {.state_directory = DefaultStateDirectory(), .socket = DefaultSocket()};
+  return {.state_directory = DefaultStateDirectory(), .socket = DefaultSocket(), .listen = ":7443"};
+}
+
+std::string TrustDirectoryOf(const std::string& state_directory) {
+  return state_directory + "/trust";
 }
 
 struct Service::Parts {
   UniqueFd lock;
+  std::string network_address;
   std::unique_ptr<Coordinator> coordinator;
 };
 
@@ -83,6 +88,17 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Start(ServiceOptions options) 
   if (!listener.ok()) return listener.status();
 
   CoordinatorConfig config;
+  const std::string trust = TrustDirectoryOf(options.state_directory);
+  if (!options.listen.empty() && ::access(trust.c_str(), F_OK) == 0) {
+    absl::StatusOr<std::unique_ptr<Network>> network =
+        Network::Open({.trust_directory = trust,
+                       .listen = options.listen,
+                       .advertised = std::move(options.advertised)});
+    if (!network.ok()) return network.status();
+    parts->network_address = (*network)->address();
+    // Agents of the cluster and of this machine need not name it.
+    config.network = *std::move(network);
+  }
   config.directory = options.state_directory;
   config.listener = *std::move(listener);
   config.core.note = &Note;
@@ -96,6 +112,8 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Start(ServiceOptions options) 
 Service::Service(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 Service::~Service() { Stop(); }
+
+const std::string& Service::network_address() const { return parts_->network_address; }
 
 EventLoop& Service::loop() { return parts_->coordinator->loop(); }
 

@@ -5,6 +5,7 @@
 // Directory, mode 0700:
 //   lock               held while the process lives
 //   store.db, logs/    of the coordinator
+//   trust/             of the cluster, when there is one (coordinator init)
 //
 // Thread-safe after Start. Start, Stop and the destructor block.
 #pragma once
@@ -14,6 +15,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/io/event_loop.h"
 
@@ -24,7 +26,14 @@ struct ServiceOptions {
   std::string state_directory;
   // Absolute path of the Unix socket; its folder is made when it is missing.
   std::string socket;
+  // Where to listen on the network once `coordinator init` has made a cluster; see NetworkOptions.
+  // Empty: nowhere.
+  std::string listen;
+  std::vector<std::string> advertised;
 };
+
+// Where the trust of a cluster is, below the state directory.
+std::string TrustDirectoryOf(const std::string& state_directory);
 
 // Where a service of this user keeps its state and listens: $STATE_DIRECTORY and $RUNTIME_DIRECTORY
 // as set by systemd; else /var/lib/muster/coordinator and /run/muster for root; else
@@ -44,6 +53,8 @@ class Service {
 
   // For tasks beside the coordinator's own.
   EventLoop& loop();
+  // Where it listens on the network; empty: nowhere.
+  const std::string& network_address() const;
 
   // Ends all connections; jobs go on. May be called again.
   void Stop();

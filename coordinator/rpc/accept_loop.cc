@@ -1,6 +1,5 @@
 #include "coordinator/rpc/accept_loop.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <grpcpp/server_posix.h>
 #include <spdlog/spdlog.h>
@@ -18,8 +17,6 @@
 namespace muster {
 namespace {
 
-UniqueFd OpenReserve() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
-
 // True when something accepts connections there.
 bool SomebodyListens(const sockaddr_un& address) {
   const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -32,7 +29,7 @@ bool SomebodyListens(const sockaddr_un& address) {
 }  // namespace
 
 AcceptLoop::AcceptLoop(std::string path, UniqueFd listener)
-    : path_(std::move(path)), listener_(std::move(listener)), reserve_(OpenReserve()) {
+    : path_(std::move(path)), listener_(std::move(listener)), acceptor_(path_) {
   RememberPlace();
 }
 
@@ -73,10 +70,7 @@ absl::StatusOr<UniqueFd> AcceptLoop::Bind(const std::string& path) {
 }
 
 AcceptLoop::~AcceptLoop() {
-  if (loop_ != nullptr) {
-    loop_->UnwatchFd(listener_.get());
-    loop_->Cancel(watch_timer_);
-  }
+  if (loop_ != nullptr) loop_->Cancel(watch_timer_);
   if (IsInPlace()) ::unlink(path_.c_str());
 }
 
@@ -105,58 +99,36 @@ void AcceptLoop::WatchPlace() {
   }
   spdlog::warn("the socket was gone and was made again path={}", LogQuoted(path_));
   place_taken_told_ = false;
-  loop_->UnwatchFd(listener_.get());
-  listener_ = *std::move(listener);
+  // The old one is open until the acceptor has let go of it.
+  const UniqueFd gone = std::exchange(listener_, *std::move(listener));
   RememberPlace();
-  loop_->WatchFd(listener_.get(), EPOLLIN, [this](uint32_t) { AcceptAll(); });
+  Accept();
 }
 
 void AcceptLoop::Serve(EventLoop& loop, grpc::Server& server, LocalPeers& peers) {
   loop_ = &loop;
   server_ = &server;
   peers_ = &peers;
-  loop.WatchFd(listener_.get(), EPOLLIN, [this](uint32_t) { AcceptAll(); });
+  Accept();
   watch_timer_ = loop.PostAfter(kWatchInterval, [this] { WatchPlace(); });
 }
 
-void AcceptLoop::AcceptAll() {
-  // Bounded, so that a flood of connections cannot starve the loop; the rest comes in the next
-  // turn.
-  for (int i = 0; i < 64; ++i) {
-    UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        OutOfDescriptors(errno);
-      } else if (errno != EAGAIN) {
-        spdlog::warn("accept failed path={} error={}", LogQuoted(path_),
-                     LogQuoted(MessageOf(ErrnoStatus(errno, "accept"))));
-      }
-      return;
-    }
-    ucred who = {};
-    socklen_t size = sizeof who;
-    if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 ||
-        !peers_->MayConnect(who.uid)) {
-      spdlog::warn("connection refused path={} uid={} pid={}", LogQuoted(path_), who.uid, who.pid);
-      continue;
-    }
-    told_ = false;
-    // Before the server can see a call on it.
-    peers_->Accepted(fd.get(), who.uid);
-    grpc::AddInsecureChannelFromFd(server_, fd.Release());
-  }
+void AcceptLoop::Accept() {
+  acceptor_.Begin(*loop_, listener_.get(),
+                  [this](UniqueFd connection) { OnConnection(std::move(connection)); });
 }
 
-void AcceptLoop::OutOfDescriptors(int error_number) {
-  if (!std::exchange(told_, true)) {
-    spdlog::error("connections are refused path={} error={}", LogQuoted(path_),
-                  LogQuoted(MessageOf(ErrnoStatus(error_number, "accept"))));
+void AcceptLoop::OnConnection(UniqueFd connection) {
+  ucred who = {};
+  socklen_t size = sizeof who;
+  if (::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 ||
+      !peers_->MayConnect(who.uid)) {
+    spdlog::warn("connection refused path={} uid={} pid={}", LogQuoted(path_), who.uid, who.pid);
+    return;
   }
-  // Take one with the reserve and hang up, so that the peer tries again later instead of waiting.
-  reserve_.Reset();
-  const UniqueFd refused(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  reserve_ = OpenReserve();
+  // Before the server can see a call on it.
+  peers_->Accepted(connection.get(), who.uid);
+  grpc::AddInsecureChannelFromFd(server_, connection.Release());
 }
 
 }  // namespace muster

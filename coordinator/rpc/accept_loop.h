@@ -1,6 +1,5 @@
-// Takes connections of a Unix socket and gives them to a gRPC server. The project's own because a
-// listener of gRPC 1.51 is deaf for ever after it once ran out of file descriptors, and because the
-// kernel's word on who connects is only to be had here. Lives on the loop thread; never blocks.
+// Takes connections of a Unix socket and gives them to a gRPC server. The kernel's word on who
+// connects is only to be had here. Lives on the loop thread; never blocks.
 //
 // Two steps: `Listen` makes the socket, so that peers can connect (and wait) from then on; `Serve`
 // begins to accept, once there is a server.
@@ -16,6 +15,7 @@
 
 #include "common/io/event_loop.h"
 #include "common/io/unique_fd.h"
+#include "coordinator/rpc/connection_acceptor.h"
 #include "coordinator/rpc/peers.h"
 
 namespace muster {
@@ -42,26 +42,23 @@ class AcceptLoop {
  private:
   AcceptLoop(std::string path, UniqueFd listener);
   static absl::StatusOr<UniqueFd> Bind(const std::string& path);
-  void AcceptAll();
+  void Accept();
+  void OnConnection(UniqueFd connection);
   void RememberPlace();
   // True when the path still leads to `listener_`.
   bool IsInPlace() const;
   void WatchPlace();
-  void OutOfDescriptors(int error_number);
 
   const std::string path_;
   UniqueFd listener_;
   // Of the socket in the file system.
   ino_t inode_ = 0;
   dev_t device_ = 0;
-  // Kept so that a connection can still be taken, and closed, when descriptors have run out: its
-  // peer would otherwise wait for ever, and the loop would spin.
-  UniqueFd reserve_;
+  ConnectionAcceptor acceptor_;
   EventLoop* loop_ = nullptr;
   grpc::Server* server_ = nullptr;
   LocalPeers* peers_ = nullptr;
   Executor::TimerId watch_timer_ = 0;
-  bool told_ = false;
   bool place_taken_told_ = false;
 };
 

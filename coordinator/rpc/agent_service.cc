@@ -12,7 +12,7 @@ grpc::ServerBidiReactor<v1::AgentMessage, v1::CoordinatorMessage>* AgentServiceI
     return new RefusedStream<grpc::ServerBidiReactor<v1::AgentMessage, v1::CoordinatorMessage>>(
         Denied(kMethod));
   }
-  return ServeStream<AgentStream>(services_, call, peer.node);
+  return ServeStream<AgentStream>(peer, services_, call, peer.node);
 }
 
 grpc::ServerBidiReactor<v1::UploadLogsRequest, v1::UploadLogsResponse>*
@@ -23,7 +23,7 @@ AgentServiceImpl::UploadLogs(grpc::CallbackServerContext* call) {
     return new RefusedStream<
         grpc::ServerBidiReactor<v1::UploadLogsRequest, v1::UploadLogsResponse>>(Denied(kMethod));
   }
-  return ServeStream<LogUpload>(services_, call, peer.node, uploads_);
+  return ServeStream<LogUpload>(peer, services_, call, peer.node, uploads_);
 }
 
 }  // namespace muster

@@ -17,6 +17,11 @@ constexpr MethodRule kRules[] = {
     {"/muster.v1.JobService/WatchJob", Role::kSubmitter},
     {"/muster.v1.JobService/ReadLogs", Role::kSubmitter},
     {"/muster.v1.NodeService/ListNodes", Role::kSubmitter},
+    {"/muster.v1.TrustService/CreateToken", Role::kAdmin},
+    {"/muster.v1.TrustService/ListTokens", Role::kAdmin},
+    {"/muster.v1.TrustService/DeleteToken", Role::kAdmin},
+    {"/muster.v1.TrustService/ListMembers", Role::kAdmin},
+    {"/muster.v1.TrustService/RevokeMember", Role::kAdmin},
 };
 
 }  // namespace

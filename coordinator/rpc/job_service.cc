@@ -107,19 +107,21 @@ grpc::ServerUnaryReactor* JobServiceImpl::SignalJob(grpc::CallbackServerContext*
 grpc::ServerWriteReactor<v1::WatchJobResponse>* JobServiceImpl::WatchJob(
     grpc::CallbackServerContext* call, const v1::WatchJobRequest* request) {
   constexpr char kMethod[] = "/muster.v1.JobService/WatchJob";
-  if (Authorize(services_, *call, kMethod).role == Role::kNobody) {
+  const Peer peer = Authorize(services_, *call, kMethod);
+  if (peer.role == Role::kNobody) {
     return new RefusedStream<grpc::ServerWriteReactor<v1::WatchJobResponse>>(Denied(kMethod));
   }
-  return ServeStream<WatchStream>(services_, call, JobId(request->job_id()));
+  return ServeStream<WatchStream>(peer, services_, call, JobId(request->job_id()));
 }
 
 grpc::ServerWriteReactor<v1::ReadLogsResponse>* JobServiceImpl::ReadLogs(
     grpc::CallbackServerContext* call, const v1::ReadLogsRequest* request) {
   constexpr char kMethod[] = "/muster.v1.JobService/ReadLogs";
-  if (Authorize(services_, *call, kMethod).role == Role::kNobody) {
+  const Peer peer = Authorize(services_, *call, kMethod);
+  if (peer.role == Role::kNobody) {
     return new RefusedStream<grpc::ServerWriteReactor<v1::ReadLogsResponse>>(Denied(kMethod));
   }
-  return ServeStream<LogReader>(services_, call, *request, hub_);
+  return ServeStream<LogReader>(peer, services_, call, *request, hub_);
 }
 
 }  // namespace muster

@@ -24,6 +24,8 @@ struct Peer {
   std::string user;
   // Node that the credentials are for; nothing when they are good for any.
   std::optional<NodeId> node;
+  // Serial number of its certificate; empty when it has none.
+  std::string serial;
 };
 
 // Finds the peer of a call.

@@ -9,6 +9,7 @@
 #include "common/base/executor.h"
 #include "coordinator/core/coordinator_core.h"
 #include "coordinator/logs/log_store.h"
+#include "coordinator/rpc/live_calls.h"
 #include "coordinator/rpc/peers.h"
 
 namespace muster {
@@ -19,6 +20,7 @@ struct ServiceContext {
   CoordinatorCore& core;
   LogStore& logs;
   const PeerDirectory& peers;
+  LiveCalls& live_calls;
   // Told on the loop about every job that was accepted, before its submitter is; may be empty.
   std::function<void(const JobId&)> on_job_accepted;
 };

@@ -21,16 +21,20 @@ namespace muster {
 
 template <typename GrpcReactor>
 class StreamReactor : public GrpcReactor,
+                      public LiveCall,
                       public std::enable_shared_from_this<StreamReactor<GrpcReactor>> {
  public:
   StreamReactor(const ServiceContext& services, grpc::CallbackServerContext* call)
       : services_(services), call_(call) {}
 
   // Called once, by ServeStream.
-  void Own() {
+  void Own(const Peer& peer) {
     self_ = this->shared_from_this();
+    if (!peer.serial.empty()) services_.live_calls.Add(peer.serial, self_);
     OnLoop([this] { Begin(); });
   }
+
+  void Cut() final { CancelCall(); }
 
   // No reaction follows; the call is over on the wire.
   void OnDone() final {
@@ -98,11 +102,11 @@ class StreamReactor : public GrpcReactor,
   Executor::TimerId closing_timer_ = 0;
 };
 
-// Makes a reactor that owns itself and begins it.
+// Makes a reactor for a call of `peer` that owns itself and begins it.
 template <typename Reactor, typename... Args>
-Reactor* ServeStream(Args&&... args) {
+Reactor* ServeStream(const Peer& peer, Args&&... args) {
   auto reactor = std::make_shared<Reactor>(std::forward<Args>(args)...);
-  reactor->Own();
+  reactor->Own(peer);
   return reactor.get();
 }
 

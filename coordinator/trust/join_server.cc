@@ -101,20 +101,24 @@ absl::StatusOr<std::unique_ptr<JoinServer>> JoinServer::Start(UniqueFd listener,
   if (!context.ok()) return context.status();
   UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake) return ErrnoStatus(errno, "eventfd");
-  const int flags = ::fcntl(listener.get(), F_GETFL);
-  if (flags < 0 || ::fcntl(listener.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
-    return ErrnoStatus(errno, "the join listener");
-  }
-  sockaddr_storage address = {};
-  socklen_t size = sizeof address;
-  if (::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    return ErrnoStatus(errno, "the join listener");
+  uint16_t port = 0;
+  if (listener) {
+    const int flags = ::fcntl(listener.get(), F_GETFL);
+    if (flags < 0 || ::fcntl(listener.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
+      return ErrnoStatus(errno, "the join listener");
+    }
+    sockaddr_storage address = {};
+    socklen_t size = sizeof address;
+    if (::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+      return ErrnoStatus(errno, "the join listener");
+    }
+    port = ntohs(address.ss_family == AF_INET6
+                     ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                     : reinterpret_cast<const sockaddr_in&>(address).sin_port);
   }
   auto server = std::unique_ptr<JoinServer>(
       new JoinServer(std::move(listener), std::move(wake), *std::move(context), handler, limits));
-  server->port_ =
-      ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
-                                          : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+  server->port_ = port;
   server->thread_ = std::thread([raw = server.get()] { raw->Run(); });
   return server;
 }
@@ -131,10 +135,38 @@ JoinServer::JoinServer(UniqueFd listener, UniqueFd wake, TlsContext context, Joi
 
 JoinServer::~JoinServer() {
   stop_ = true;
+  Wake();
+  if (thread_.joinable()) thread_.join();
+}
+
+void JoinServer::Wake() {
   const uint64_t one = 1;
   // Fails only when the counter is full, and then the thread is awake.
   (void)!::write(wake_.get(), &one, sizeof one);
-  if (thread_.joinable()) thread_.join();
+}
+
+void JoinServer::Adopt(UniqueFd connection, std::string address) {
+  {
+    MutexLock lock(mutex_);
+    // The thread is behind: what it would refuse anyway need not wait for that.
+    if (adopted_.size() >= limits_.connections) return;
+    adopted_.emplace_back(std::move(connection), std::move(address));
+  }
+  Wake();
+}
+
+void JoinServer::TakeAdopted() {
+  uint64_t count = 0;
+  (void)!::read(wake_.get(), &count, sizeof count);
+  std::vector<std::pair<UniqueFd, std::string>> adopted;
+  {
+    MutexLock lock(mutex_);
+    adopted.swap(adopted_);
+  }
+  for (auto& [connection, address] : adopted) {
+    ++accepted_;
+    Admit(std::move(connection), address);
+  }
 }
 
 int JoinServer::PollTimeout() const {
@@ -164,7 +196,7 @@ void JoinServer::Run() {
     std::vector<pollfd> fds;
     fds.push_back({wake_.get(), POLLIN, 0});
     // A negative descriptor is passed over.
-    fds.push_back({paused_until_ > Now() ? -1 : listener_.get(), POLLIN, 0});
+    fds.push_back({paused_until_ > Now() || !listener_ ? -1 : listener_.get(), POLLIN, 0});
     for (const JoinConnection& connection : connections_) {
       const bool waits = connection.idle() && !MayStart(connection);
       fds.push_back({waits ? -1 : connection.fd(), connection.events(), 0});
@@ -180,6 +212,7 @@ void JoinServer::Run() {
     for (size_t i = kOthers; i < fds.size(); ++i) ready.push_back(count > 0 ? fds[i].revents : 0);
     StepReady(ready);
     RemoveOver();
+    if (count > 0 && fds[0].revents != 0) TakeAdopted();
     if (count > 0 && fds[1].revents != 0) AcceptAll();
   }
 }

@@ -1,6 +1,7 @@
-// Listens on the join port for strangers. One thread of its own serves all connections without
-// waiting for any of them, within the limits of join_limits.h; an idle connection costs a
-// descriptor and nothing else. Start, port and the destructor are for the owner's thread.
+// Serves strangers who want to join. One thread of its own serves all connections without waiting
+// for any of them, within the limits of join_limits.h; an idle connection costs a descriptor and
+// nothing else. Connections come from a listening socket or are handed over. Start, port and the
+// destructor are for the owner's thread.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -11,9 +12,11 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/crypto/tls_session.h"
 #include "common/io/unique_fd.h"
 #include "coordinator/trust/join_connection.h"
@@ -29,7 +32,8 @@ absl::StatusOr<UniqueFd> ListenTcp(const std::string& host, uint16_t port);
 
 class JoinServer {
  public:
-  // `listener` is a listening stream socket. `handler` outlives the server.
+  // `listener` is a listening stream socket; an empty one: connections are only handed over.
+  // `handler` outlives the server.
   static absl::StatusOr<std::unique_ptr<JoinServer>> Start(UniqueFd listener, const Trust& trust,
                                                            JoinHandler& handler,
                                                            const JoinLimits& limits = {});
@@ -38,6 +42,11 @@ class JoinServer {
   JoinServer(const JoinServer&) = delete;
   JoinServer& operator=(const JoinServer&) = delete;
 
+  // Takes a connection that somebody else has accepted; it does not block. `address`: numeric, of
+  // the peer. Any thread.
+  void Adopt(UniqueFd connection, std::string address);
+
+  // Of the listening socket; 0 without one.
   uint16_t port() const { return port_; }
   // Connections that were accepted since the start.
   uint64_t accepted() const { return accepted_; }
@@ -47,6 +56,8 @@ class JoinServer {
              const JoinLimits& limits);
 
   void Run();
+  void Wake();
+  void TakeAdopted();
   void AcceptAll();
   void OutOfDescriptors(int error_number);
   void Admit(UniqueFd fd, const std::string& address);
@@ -63,6 +74,10 @@ class JoinServer {
   uint16_t port_ = 0;
   std::atomic<bool> stop_ = false;
   std::atomic<uint64_t> accepted_ = 0;
+
+  Mutex mutex_;
+  // Handed over and not looked at yet.
+  std::vector<std::pair<UniqueFd, std::string>> adopted_ ABSL_GUARDED_BY(mutex_);
 
   // Of the thread, oldest first.
   std::list<JoinConnection> connections_;

@@ -20,7 +20,7 @@ namespace muster {
 struct JoinPolicy {
   // Where members find coordinators, host:port.
   std::vector<std::string> coordinators;
-  std::chrono::hours agent_life{24 * 14};
+  std::chrono::hours agent_life{24 * 365};
   std::chrono::hours user_life{24 * 30};
 };
 

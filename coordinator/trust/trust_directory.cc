@@ -210,6 +210,21 @@ std::vector<Certificate> Trust::ServerChain() const {
 std::string TrustDatabasePath(const std::string& directory) {
   return PathOf(directory, "trust.db");
 }
+std::string CoordinatorKeyPath(const std::string& directory) {
+  return PathOf(directory, "coordinator.key");
+}
+
+std::string CoordinatorCertificatePath(const std::string& directory) {
+  return PathOf(directory, "coordinator.crt");
+}
+
+std::string CaPath(const std::string& directory) { return PathOf(directory, "ca.crt"); }
+
+std::vector<std::string> HostsOf(const std::string& directory) {
+  const absl::StatusOr<std::string> text = ReadOne(directory, kHostsFile);
+  return text.ok() ? Lines(*text) : std::vector<std::string>();
+}
+
 std::string AdminKeyPath(const std::string& directory) { return PathOf(directory, "admin.key"); }
 std::string AdminCertificatePath(const std::string& directory) {
   return PathOf(directory, "admin.crt");

@@ -48,6 +48,11 @@ struct TrustSetUp {
 };
 
 std::string TrustDatabasePath(const std::string& directory);
+std::string CoordinatorKeyPath(const std::string& directory);
+std::string CoordinatorCertificatePath(const std::string& directory);
+std::string CaPath(const std::string& directory);
+// Those of TrustSetUp; empty when they cannot be read.
+std::vector<std::string> HostsOf(const std::string& directory);
 std::string AdminKeyPath(const std::string& directory);
 std::string AdminCertificatePath(const std::string& directory);
 

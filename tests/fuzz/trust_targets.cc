@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "common/base/annotate.h"
+#include "common/crypto/client_hello.h"
 #include "common/crypto/csr.h"
 #include "common/crypto/digest.h"
 #include "common/crypto/identity.h"
@@ -133,9 +134,30 @@ std::string FuzzJoinRequest(std::string_view bytes) {
   return CheckDecision(request, true, records);
 }
 
+std::string FuzzClientHello(std::string_view bytes) {
+  const std::optional<ClientHello> hello = ParseClientHello(bytes);
+  if (!hello.has_value()) return "";
+  if (hello->wanted_bytes > 0) {
+    if (!hello->protocols.empty()) return "protocols of what is not complete";
+    return hello->wanted_bytes > bytes.size() ? "" : "it wants what it has";
+  }
+  for (const std::string_view protocol : hello->protocols) {
+    if (protocol.data() < bytes.data() ||
+        protocol.data() + protocol.size() > bytes.data() + bytes.size()) {
+      return "a protocol from elsewhere";
+    }
+  }
+  // What follows the first message changes nothing.
+  const std::string longer = std::string(bytes) + "more";
+  const std::optional<ClientHello> again = ParseClientHello(longer);
+  return again.has_value() && again->protocols == hello->protocols ? "" : "the rest matters";
+}
+
 std::vector<FuzzTarget> TrustFuzzTargets() {
-  return {
-      {"join_token", FuzzJoinToken}, {"identity", FuzzIdentity}, {"join_request", FuzzJoinRequest}};
+  return {{"join_token", FuzzJoinToken},
+          {"identity", FuzzIdentity},
+          {"join_request", FuzzJoinRequest},
+          {"client_hello", FuzzClientHello}};
 }
 
 }  // namespace muster

@@ -6,19 +6,19 @@ import re
 import lint
 
 BASE = ["common/base"]
-COMMON = ["common/io", "common/rpc", "common/log", *BASE]
+COMMON = ["common/io", "common/rpc", "common/log", "common/crypto", "common/trust", *BASE]
 # What speaks TLS without gRPC: for strangers, before they have a certificate.
 TRUST = ["common/crypto", "common/io", "common/log", *BASE]
 SPEC = ["coordinator/plan", "coordinator/spec", *BASE]
 COORDINATOR_CORE = ["coordinator/core", "coordinator/session", *SPEC]
-COORDINATOR_ADAPTERS = ["coordinator/rpc", "coordinator/store", "coordinator/logs", *COORDINATOR_CORE, *COMMON]
+COORDINATOR_ADAPTERS = ["coordinator/rpc", "coordinator/trust", "coordinator/store", "coordinator/logs", *COORDINATOR_CORE, *COMMON]
 AGENT_CORE = ["agent/core", "agent/session", *BASE]
 
 # Folder: folders it may include from. Generated protocol code is open to all.
 ALLOWED = {
     "common/base": [],
     "common/io": BASE,
-    "common/rpc": BASE,
+    "common/rpc": ["common/crypto", "common/trust", *BASE],
     "common/log": BASE,
     "common/crypto": BASE,
     "coordinator/spec": BASE,
@@ -35,7 +35,7 @@ ALLOWED = {
     "agent/session": AGENT_CORE,
     "agent/store": [*AGENT_CORE, *COMMON],
     "agent/node": [*AGENT_CORE, *COMMON],
-    "agent/trust": TRUST,
+    "common/trust": TRUST,
     "agent/rpc": [*AGENT_CORE, *COMMON],
     "agent/supervise": [*AGENT_CORE, *COMMON],
     "agent/daemon": ["agent/rpc", "agent/supervise", "agent/node", "agent/store", *AGENT_CORE, *COMMON],

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "agent/trust/join_client.h"
 #include "common/base/annotate.h"
 #include "common/crypto/tls_session.h"
 #include "common/io/unique_fd.h"
+#include "common/trust/join_client.h"
 #include "coordinator/trust/join_server.h"
 #include "coordinator/trust/join_service.h"
 #include "coordinator/trust/token.h"

@@ -31,7 +31,7 @@ TEST_F(JoinTest, MakesAMember) {
                 .code(),
             kDenied);
   EXPECT_EQ(joined->certificate.not_before(), now_ - hours(1));
-  EXPECT_EQ(joined->certificate.not_after(), now_ + hours(24 * 14));
+  EXPECT_EQ(joined->certificate.not_after(), now_ + hours(24 * 365));
   const auto member = store_->FindMember(IdentityKind::kAgent, "node-1");
   ASSERT_TRUE(member.ok() && *member);
   EXPECT_EQ((*member)->serial, joined->certificate.serial());

@@ -129,11 +129,16 @@ TEST(LocalPeers, KnowsOnlyTheOwnerAndRoot) {
   EXPECT_EQ(peers.IdentifyConnection("fd:7").role, Role::kNobody);
 }
 
-TEST(MakeChannel, TakesUnixSocketsOnly) {
+TEST(MakeChannel, TakesUnixSocketsAndWithCredentialsHostAndPort) {
   EXPECT_TRUE(MakeChannel("unix:/nowhere/sock").ok());
-  for (const std::string target :
-       {"", "unix:", "localhost:50051", "dns:///host:1", "ipv4:1.2.3.4"}) {
+  for (const std::string target : {"", "unix:", "dns:///host:1", "ipv4:1.2.3.4", "host", "host:",
+                                   ":1", "[::1]", "::1:7443", "host:x", "a b:1", "http://x:1"}) {
     EXPECT_EQ(MakeChannel(target).status().code(), absl::StatusCode::kInvalidArgument) << target;
+  }
+  for (const std::string target : {"localhost:50051", "192.0.2.1:7443", "[2001:db8::1]:7443"}) {
+    EXPECT_EQ(MakeChannel(target).status().code(), absl::StatusCode::kUnauthenticated) << target;
+    grpc::SslCredentialsOptions options;
+    EXPECT_TRUE(MakeChannel(target, ChannelUse::kControl, grpc::SslCredentials(options)).ok());
   }
 }
 

@@ -52,6 +52,15 @@ class TestAgent {
 
   // Says hello and waits for welcome and snapshot.
   void Join() {
+    ASSERT_TRUE(SayHello());
+    const v1::CoordinatorMessage welcome = Read();
+    ASSERT_TRUE(welcome.has_welcome());
+    session_id_ = welcome.welcome().session_id();
+    snapshot_ = Read();
+    ASSERT_TRUE(snapshot_.has_snapshot());
+  }
+
+  bool SayHello() {
     v1::AgentMessage message;
     v1::Hello& hello = *message.mutable_hello();
     hello.set_node_id(node_id_);
@@ -62,12 +71,7 @@ class TestAgent {
     hello.mutable_facts()->set_hostname(node_id_);
     hello.mutable_facts()->add_addresses("192.0.2.1");
     for (uint32_t slot = 0; slot < 4; ++slot) hello.mutable_facts()->add_slots(slot);
-    ASSERT_TRUE(session_->Write(message));
-    const v1::CoordinatorMessage welcome = Read();
-    ASSERT_TRUE(welcome.has_welcome());
-    session_id_ = welcome.welcome().session_id();
-    snapshot_ = Read();
-    ASSERT_TRUE(snapshot_.has_snapshot());
+    return session_->Write(message);
   }
 
   // The next message; an empty one at the end of the stream.

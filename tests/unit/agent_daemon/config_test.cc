@@ -70,7 +70,10 @@ TEST(ParseCommandLine, RefusesBadInputAndNamesIt) {
     const char* named;
   } cases[] = {
       {{}, {}, "subcommand"},
-      {{"run"}, {}, "--coordinator"},
+      {{"run", "--coordinator", "http://x"}, {}, "expected HOST:PORT"},
+      {{"join"}, {}, "ADDRESS"},
+      {{"join", "head:7443"}, {}, "token"},
+      {{"join", "head:7443", "tk1.x", "--token-file", "f"}, {}, "token-file"},
       {{"run", "--coordinator", "unix:/s", "--slots", "0"}, {}, "--slots"},
       {{"run", "--coordinator", "unix:/s"}, {"MUSTER_SLOTS=x"}, "MUSTER_SLOTS"},
       {{"run", "--coordinator", "unix:/s", "--address", "node-1"}, {}, "--address"},

@@ -1,4 +1,4 @@
-#include "agent/trust/credentials.h"
+#include "common/trust/credentials.h"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/trust/credentials.h"
 #include "common/base/clock.h"
 #include "common/crypto/certificate.h"
 #include "common/crypto/private_key.h"
+#include "common/trust/credentials.h"
 
 namespace muster {
 

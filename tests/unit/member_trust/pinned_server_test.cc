@@ -1,9 +1,9 @@
 #include <gmock/gmock.h>
 
-#include "agent/trust/join_client.h"
 #include "common/base/annotate.h"
 #include "common/base/utc.h"
 #include "common/crypto/issuer.h"
+#include "common/trust/join_client.h"
 
 namespace muster {
 namespace {

@@ -1,4 +1,4 @@
-#include "agent/trust/join_client.h"
+#include "common/trust/join_client.h"
 
 #include <fmt/format.h>
 #include <netdb.h>

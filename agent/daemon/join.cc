@@ -1,0 +1,116 @@
+#include "agent/daemon/join.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "agent/node/facts.h"
+#include "common/base/annotate.h"
+#include "common/base/clock.h"
+#include "common/base/utc.h"
+#include "common/base/version.h"
+#include "common/io/state_lock.h"
+#include "common/trust/credentials.h"
+#include "common/trust/join_client.h"
+
+namespace muster {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kBadUsage = 2;
+
+int Fail(const absl::Status& status) {
+  const std::string text(MessageOf(status));
+  std::fprintf(stderr, "agent: %s\n", text.c_str());
+  return absl::IsInvalidArgument(status) ? kBadUsage : kFailed;
+}
+
+absl::StatusOr<std::string> ReadToken(const JoinConfig& config) {
+  if (config.token_file.empty()) return config.token;
+  std::ifstream file;
+  if (config.token_file != "-") {
+    file.open(config.token_file);
+    if (!file) {
+      return absl::InvalidArgumentError(
+          fmt::format("--token-file: {} cannot be read", config.token_file));
+    }
+  }
+  std::istream& source = config.token_file == "-" ? std::cin : file;
+  constexpr size_t kMaxBytes = 4096;
+  std::string text(kMaxBytes, '\0');
+  source.read(text.data(), kMaxBytes);
+  text.resize(static_cast<size_t>(source.gcount()));
+  return text;
+}
+
+std::string FirstLine(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+}  // namespace
+
+std::string MemberDirectoryOf(const std::string& state_directory) {
+  return state_directory + "/trust";
+}
+
+absl::Status TakeMembership(const std::string& state_directory, NodeId& node_id) {
+  const absl::StatusOr<Credentials> credentials =
+      CredentialsDirectory(MemberDirectoryOf(state_directory)).Load();
+  if (absl::IsNotFound(credentials.status())) {
+    return absl::FailedPreconditionError(fmt::format(
+        "this node has not joined a cluster ({} has no certificate): agent join HOST:PORT TOKEN, "
+        "with a token of `coordinator token create`",
+        MemberDirectoryOf(state_directory)));
+  }
+  if (!credentials.ok()) return credentials.status();
+  const WallTime now = SystemClock().WallNow();
+  if (credentials->certificate.not_after() < now) {
+    return absl::FailedPreconditionError(
+        fmt::format("the certificate of this node ended on {}: join again with a new token",
+                    FormatUtc(credentials->certificate.not_after())));
+  }
+  const std::string& name = credentials->identity.name;
+  if (!node_id.empty() && node_id.value() != name) {
+    return absl::FailedPreconditionError(
+        fmt::format("this node has joined as {}, and cannot be {}", name, node_id.value()));
+  }
+  node_id = NodeId(name);
+  return absl::OkStatus();
+}
+
+int RunJoin(const JoinConfig& config) {
+  const absl::StatusOr<std::string> token = ReadToken(config);
+  if (!token.ok()) return Fail(token.status());
+  const absl::Status made = MakeStateDirectory(config.state_directory);
+  if (!made.ok()) return Fail(made);
+  const CredentialsDirectory directory(MemberDirectoryOf(config.state_directory));
+  const absl::StatusOr<PrivateKey> key = directory.PendingKey();
+  if (!key.ok()) return Fail(key.status());
+  const SystemClock clock;
+  const absl::StatusOr<Credentials> credentials = Join({.address = config.address,
+                                                        .token = *token,
+                                                        .name = config.node_id.value(),
+                                                        .machine_id = FirstLine("/etc/machine-id"),
+                                                        .boot_id = ReadBootId().value_or(""),
+                                                        .version = std::string(kVersion),
+                                                        .key = *key},
+                                                       clock);
+  if (!credentials.ok()) return Fail(credentials.status());
+  const absl::Status installed = directory.Install(*credentials);
+  if (!installed.ok()) return Fail(installed);
+  const std::string text = fmt::format(
+      "{} belongs to cluster {} now, coordinator {}\n"
+      "next: agent run (or systemctl start muster-agent)\n",
+      credentials->identity.name, credentials->identity.cluster_id,
+      fmt::join(credentials->coordinators, ", "));
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+}  // namespace muster

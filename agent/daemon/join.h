@@ -1,0 +1,36 @@
+// `agent join`: makes this machine, or this user's agent on it, a node of a cluster. Blocks.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <string>
+
+#include "common/base/ids.h"
+
+namespace muster {
+
+struct JoinConfig {
+  // HOST:PORT of the coordinator.
+  std::string address;
+  std::string token;
+  // Where the token is read from instead; "-": standard input.
+  std::string token_file;
+  // Name of the node.
+  NodeId node_id;
+  // Of the agent; absolute.
+  std::string state_directory;
+};
+
+// Where an agent with this state directory keeps what it has of its cluster.
+std::string MemberDirectoryOf(const std::string& state_directory);
+
+// What an agent that is to serve over the network needs to know of its membership: checks that it
+// has joined, and fills in the name of its node. FAILED_PRECONDITION: it has not joined, its
+// certificate is over, or it is another node than `node_id`, where that is not empty.
+absl::Status TakeMembership(const std::string& state_directory, NodeId& node_id);
+
+// Returns the exit status of the program: 0, 1 (the coordinator is out of reach or refuses), 2 (bad
+// input). Says on stdout or stderr what happened.
+int RunJoin(const JoinConfig& config);
+
+}  // namespace muster

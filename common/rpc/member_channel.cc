@@ -1,0 +1,50 @@
+#include "common/rpc/member_channel.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "common/crypto/identity.h"
+#include "common/rpc/tls.h"
+
+namespace muster {
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeMemberChannel(const Credentials& credentials,
+                                                                 const std::string& target,
+                                                                 ChannelUse use) {
+  const TlsMaterial material{.key = credentials.key.ToPem(),
+                             .certificates = credentials.certificate.ToPem(),
+                             .authorities = ToPem(credentials.ca_bundle)};
+  const std::string& cluster = credentials.identity.cluster_id;
+  TlsPeerCheck check = [cluster](const TlsPeer& peer) -> absl::Status {
+    const absl::StatusOr<Identity> identity = IdentityOfUris(peer.uris);
+    if (!identity.ok()) return identity.status();
+    if (identity->kind == IdentityKind::kCoordinator && identity->cluster_id == cluster) {
+      return absl::OkStatus();
+    }
+    return absl::PermissionDeniedError(
+        fmt::format("{} is no coordinator of cluster {}", ToUri(*identity), cluster));
+  };
+  return MakeChannel(target, use, MakeTlsChannelCredentials(material, std::move(check)));
+}
+
+Dialer MemberDialer(CredentialsDirectory directory, std::string target) {
+  // Each use goes through the coordinators in its own turn.
+  auto next = std::make_shared<std::array<size_t, 2>>();
+  return [directory = std::move(directory), target = std::move(target),
+          next](ChannelUse use) -> absl::StatusOr<std::shared_ptr<grpc::Channel>> {
+    const absl::StatusOr<Credentials> credentials = directory.Load();
+    if (!credentials.ok()) return credentials.status();
+    if (!target.empty()) return MakeMemberChannel(*credentials, target, use);
+    if (credentials->coordinators.empty()) {
+      return absl::FailedPreconditionError(
+          "the credentials name no coordinator: say where it is with --coordinator HOST:PORT");
+    }
+    const size_t turn = (*next)[use == ChannelUse::kLogs ? 1 : 0]++;
+    return MakeMemberChannel(
+        *credentials, credentials->coordinators[turn % credentials->coordinators.size()], use);
+  };
+}
+
+}  // namespace muster

@@ -1,0 +1,66 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "common/base/annotate.h"
+#include "common/crypto/encoding.h"
+#include "common/io/state_lock.h"
+#include "coordinator/cli/command.h"
+#include "coordinator/cli/command_line.h"
+#include "coordinator/cli/exit_status.h"
+#include "coordinator/daemon/service.h"
+#include "coordinator/trust/trust_directory.h"
+
+namespace muster {
+namespace {
+
+std::string HostName() {
+  std::array<char, 256> name = {};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+}  // namespace
+
+int RunInit(Arguments arguments, Reporter& reporter) {
+  std::string state_directory = DefaultServiceOptions().state_directory;
+  TrustSetUp set_up;
+  Flags flags(
+      "init [flags]",
+      "Makes a cluster: its certificate authority, and the certificate of the coordinator.\n"
+      "Once, on the machine of the coordinator, before `serve`. Nodes join with a token.");
+  flags.Text("state-dir", "DIR", &state_directory,
+             fmt::format("the same as of `serve` (default {})", state_directory));
+  flags.Value(
+      "host", "NAME",
+      [&set_up](std::string_view value) -> std::string {
+        if (value.empty()) return "must not be empty";
+        set_up.hosts.emplace_back(value);
+        return "";
+      },
+      "name or address under which nodes reach this machine; repeat for more (default: its host "
+      "name)");
+  if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
+  if (state_directory.empty()) {
+    reporter.Say("there is no default place for the state here: give --state-dir DIR");
+    return kExitUsage;
+  }
+  if (set_up.hosts.empty()) set_up.hosts.push_back(HostName());
+  const absl::Status made = MakeStateDirectory(state_directory);
+  if (!made.ok()) return ReportError(made, reporter);
+  const SystemClock clock;
+  const std::string directory = TrustDirectoryOf(state_directory);
+  const absl::StatusOr<Trust> trust = InitTrust(directory, set_up, clock.WallNow());
+  if (!trust.ok()) return ReportError(trust.status(), reporter);
+  return PrintResult(
+      fmt::format("cluster      {}\n"
+                  "authority    sha256:{}\n"
+                  "certificates {} (mode 0700; a copy of it is the cluster: keep it safe)\n"
+                  "hosts        {}\n"
+                  "next: coordinator serve, coordinator token create\n",
+                  trust->cluster_id, HexEncode(trust->ca().SpkiSha256()), directory,
+                  fmt::join(set_up.hosts, ", ")),
+      reporter);
+}
+
+}  // namespace muster

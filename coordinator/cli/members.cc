@@ -1,0 +1,61 @@
+// `coordinator members` and `coordinator revoke`.
+#include <fmt/format.h>
+
+#include "coordinator/cli/command.h"
+#include "coordinator/cli/command_line.h"
+#include "coordinator/cli/exit_status.h"
+#include "coordinator/cli/place.h"
+#include "coordinator/cli/trust_view.h"
+
+namespace muster {
+
+int RunMembers(Arguments arguments, Reporter& reporter) {
+  std::string server;
+  bool json = false;
+  Flags flags("members [flags]", "Lists who belongs to the cluster: nodes and people.");
+  AddOutputFlag(flags, &json);
+  AddServerFlag(flags, &server);
+  if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
+  absl::StatusOr<Place> place = FindCoordinator(server);
+  if (!place.ok()) return ReportError(place.status(), reporter);
+  const absl::StatusOr<v1::ListMembersResponse> members = place->client->ListMembers();
+  if (!members.ok()) return ReportError(members.status(), reporter);
+  return PrintResult(json ? MembersToJson(*members) : RenderMembers(*members), reporter);
+}
+
+int RunRevoke(Arguments arguments, Reporter& reporter) {
+  std::string server;
+  std::string kind;
+  v1::RevokeMemberRequest request;
+  std::string name;
+  bool free_name = false;
+  Flags flags("revoke agent|user|admin NAME [flags]",
+              "Shuts a member out, at once and for good: its certificates are not good any more "
+              "and its connections are cut.");
+  flags.Positional("KIND", &kind);
+  flags.Positional("NAME", &name);
+  flags.Switch("free-name", &free_name, "let another one join under the name");
+  AddServerFlag(flags, &server);
+  if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
+  if (kind == "agent" || kind == "node") {
+    request.set_kind(v1::MEMBER_AGENT);
+  } else if (kind == "user") {
+    request.set_kind(v1::MEMBER_USER);
+  } else if (kind == "admin") {
+    request.set_kind(v1::MEMBER_ADMIN);
+  } else {
+    reporter.Say(fmt::format("revoke: expected agent, user or admin, got '{}'", kind));
+    return kExitUsage;
+  }
+  request.set_name(name);
+  request.set_free_name(free_name);
+  absl::StatusOr<Place> place = FindCoordinator(server);
+  if (!place.ok()) return ReportError(place.status(), reporter);
+  const absl::StatusOr<v1::RevokeMemberResponse> done = place->client->RevokeMember(request);
+  if (!done.ok()) return ReportError(done.status(), reporter);
+  return PrintResult(fmt::format("{} {} is shut out: {} certificates, {} connections cut\n", kind,
+                                 name, done->certificates(), done->streams()),
+                     reporter);
+}
+
+}  // namespace muster

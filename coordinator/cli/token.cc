@@ -1,0 +1,110 @@
+// `coordinator token`: what lets nodes join.
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "common/base/annotate.h"
+#include "coordinator/cli/command.h"
+#include "coordinator/cli/command_line.h"
+#include "coordinator/cli/exit_status.h"
+#include "coordinator/cli/place.h"
+#include "coordinator/cli/trust_view.h"
+#include "coordinator/core/proto_time.h"
+#include "coordinator/spec/duration.h"
+
+namespace muster {
+namespace {
+
+int Create(Arguments arguments, Reporter& reporter) {
+  std::string server;
+  bool json = false;
+  v1::CreateTokenRequest request;
+  request.set_kind(v1::MEMBER_AGENT);
+  std::string name;
+  std::string network;
+  Flags flags("token create [flags]",
+              "Makes a token with which nodes join the cluster. It is shown once: whoever has it "
+              "can join.");
+  flags.Value(
+      "nodes", "N",
+      [&request](std::string_view value) -> std::string {
+        uint32_t count = 0;
+        const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
+        if (error != std::errc() || end != value.data() + value.size() || count == 0) {
+          return fmt::format("expected a number of nodes, got '{}'", value);
+        }
+        request.set_uses(count);
+        return "";
+      },
+      "how many can join with it (default 1)");
+  flags.Text("name", "NODE", &name, "the only node that can join with it");
+  flags.Text("network", "CIDR", &network, "the only network to join from, as 10.0.0.0/8");
+  flags.Value(
+      "ttl", "TIME",
+      [&request](std::string_view value) -> std::string {
+        const absl::StatusOr<Duration> life = ParseDuration(value);
+        if (!life.ok()) return std::string(MessageOf(life.status()));
+        *request.mutable_life() = ToProtoDuration(*life);
+        return "";
+      },
+      "how long it is good, as 30m or 2h (default 1h)");
+  AddOutputFlag(flags, &json);
+  AddServerFlag(flags, &server);
+  if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
+  request.set_name(name);
+  request.set_network(network);
+  absl::StatusOr<Place> place = FindCoordinator(server);
+  if (!place.ok()) return ReportError(place.status(), reporter);
+  const absl::StatusOr<v1::CreateTokenResponse> token = place->client->CreateToken(request);
+  if (!token.ok()) return ReportError(token.status(), reporter);
+  return PrintResult(json ? NewTokenToJson(*token) : RenderNewToken(*token), reporter);
+}
+
+int List(Arguments arguments, Reporter& reporter) {
+  std::string server;
+  bool json = false;
+  Flags flags("token list [flags]", "Lists the tokens, without their secrets.");
+  AddOutputFlag(flags, &json);
+  AddServerFlag(flags, &server);
+  if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
+  absl::StatusOr<Place> place = FindCoordinator(server);
+  if (!place.ok()) return ReportError(place.status(), reporter);
+  const absl::StatusOr<v1::ListTokensResponse> tokens = place->client->ListTokens();
+  if (!tokens.ok()) return ReportError(tokens.status(), reporter);
+  return PrintResult(json ? TokensToJson(*tokens) : RenderTokens(*tokens), reporter);
+}
+
+int Delete(Arguments arguments, Reporter& reporter) {
+  std::string server;
+  std::string id;
+  Flags flags("token delete ID [flags]",
+              "Makes a token useless. Nodes that have joined with it stay.");
+  flags.Positional("ID", &id);
+  AddServerFlag(flags, &server);
+  if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
+  absl::StatusOr<Place> place = FindCoordinator(server);
+  if (!place.ok()) return ReportError(place.status(), reporter);
+  const absl::Status status = place->client->DeleteToken(id);
+  return status.ok() ? 0 : ReportError(status, reporter);
+}
+
+}  // namespace
+
+int RunToken(Arguments arguments, Reporter& reporter) {
+  const std::string what = arguments.empty() ? "" : arguments[0];
+  if (what == "create") return Create(arguments.subspan(1), reporter);
+  if (what == "list") return List(arguments.subspan(1), reporter);
+  if (what == "delete") return Delete(arguments.subspan(1), reporter);
+  const std::string text =
+      "usage: coordinator token create|list|delete [flags]\n"
+      "\n"
+      "Tokens let nodes join the cluster: `agent join HOST:PORT TOKEN` on the node. Each command "
+      "has --help.\n";
+  if (what == "--help" || what == "-h") return PrintResult(text, reporter);
+  reporter.Say(what.empty()
+                   ? "token: expected create, list or delete"
+                   : fmt::format("token: expected create, list or delete, got '{}'", what));
+  return kExitUsage;
+}
+
+}  // namespace muster

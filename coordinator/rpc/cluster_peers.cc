@@ -1,0 +1,102 @@
+#include "coordinator/rpc/cluster_peers.h"
+
+#include <fmt/format.h>
+#include <grpc/grpc_security_constants.h>
+#include <grpcpp/security/auth_context.h>
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "common/base/annotate.h"
+#include "common/crypto/certificate.h"
+#include "common/crypto/identity.h"
+#include "common/log/log.h"
+
+namespace muster {
+namespace {
+
+// The peer's certificate; empty when the connection is none of TLS.
+std::string CertificateOf(const grpc::CallbackServerContext& call) {
+  const std::shared_ptr<const grpc::AuthContext> context = call.auth_context();
+  if (context == nullptr || !context->IsPeerAuthenticated()) return "";
+  const std::vector<grpc::string_ref> certificates =
+      context->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  return certificates.size() == 1 ? std::string(certificates[0].data(), certificates[0].size())
+                                  : "";
+}
+
+Role RoleOf(IdentityKind kind) {
+  switch (kind) {
+    case IdentityKind::kAgent:
+      return Role::kAgent;
+    case IdentityKind::kUser:
+      return Role::kSubmitter;
+    case IdentityKind::kAdmin:
+      return Role::kAdmin;
+    case IdentityKind::kCoordinator:
+      break;
+  }
+  return Role::kNobody;
+}
+
+}  // namespace
+
+void Revocations::Add(const std::vector<std::string>& serials) {
+  MutexLock lock(mutex_);
+  serials_.insert(serials.begin(), serials.end());
+}
+
+bool Revocations::Contains(const std::string& serial) const {
+  MutexLock lock(mutex_);
+  return serials_.contains(serial);
+}
+
+ClusterPeers::ClusterPeers(const LocalPeers& local, std::string cluster_id,
+                           const Revocations& revocations)
+    : local_(local), cluster_id_(std::move(cluster_id)), revocations_(revocations) {}
+
+Peer ClusterPeers::Identify(const grpc::CallbackServerContext& call) const {
+  const std::string certificate = CertificateOf(call);
+  if (certificate.empty()) return local_.Identify(call);
+  // Again, although the handshake looked: it may have been revoked since.
+  absl::StatusOr<Peer> peer = IdentifyCertificate(certificate);
+  return peer.ok() ? *std::move(peer) : Peer{};
+}
+
+absl::StatusOr<Peer> ClusterPeers::IdentifyCertificate(const std::string& pem) const {
+  const absl::StatusOr<Certificate> certificate = Certificate::FromPem(pem);
+  if (!certificate.ok()) return absl::PermissionDeniedError(certificate.status().message());
+  const absl::StatusOr<Identity> identity = IdentityOf(*certificate);
+  if (!identity.ok()) return identity.status();
+  Peer peer;
+  peer.serial = certificate->serial();
+  if (identity->cluster_id != cluster_id_) {
+    return absl::PermissionDeniedError(
+        fmt::format("{} is of another cluster than {}", ToUri(*identity), cluster_id_));
+  }
+  if (revocations_.Contains(peer.serial)) {
+    return absl::PermissionDeniedError(
+        fmt::format("the certificate of {} was revoked", ToUri(*identity)));
+  }
+  peer.role = RoleOf(identity->kind);
+  if (peer.role == Role::kNobody) {
+    return absl::PermissionDeniedError(
+        fmt::format("{} may not call a coordinator", ToUri(*identity)));
+  }
+  if (peer.role == Role::kAgent) {
+    peer.node = NodeId(identity->name);
+  } else {
+    peer.user = identity->name;
+  }
+  return peer;
+}
+
+TlsPeerCheck ClusterPeers::HandshakeCheck() const {
+  return [this](const TlsPeer& peer) {
+    const absl::Status status = IdentifyCertificate(peer.certificate).status();
+    if (!status.ok()) spdlog::warn("peer refused reason={}", LogQuoted(MessageOf(status)));
+    return status;
+  };
+}
+
+}  // namespace muster
