@@ -4,6 +4,11 @@
 #include <spdlog/spdlog.h>
 #include <stdlib.h>
 
+#include <chrono>
+#include <cstdint>
+
+#include "common/base/line_budget.h"
+
 namespace muster {
 namespace {
 
@@ -12,6 +17,12 @@ void LogFromGrpc(gpr_log_func_args* args) {
   // told by the status of the call.
   const auto level =
       args->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::info : spdlog::level::debug;
+  if (!spdlog::should_log(level)) return;
+  // Strangers on the network can cause as many as they like.
+  static LineBudget budget(50, 2);
+  uint64_t left_out = 0;
+  if (!budget.Take(std::chrono::steady_clock::now(), left_out)) return;
+  if (left_out > 0) spdlog::log(level, "grpc lines left out={}", left_out);
   spdlog::log(level, "grpc at={}:{} text=\"{}\"", args->file, args->line, args->message);
 }
 

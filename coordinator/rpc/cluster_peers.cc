@@ -5,9 +5,11 @@
 #include <grpcpp/security/auth_context.h>
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <utility>
 
 #include "common/base/annotate.h"
+#include "common/base/line_budget.h"
 #include "common/crypto/certificate.h"
 #include "common/crypto/identity.h"
 #include "common/log/log.h"
@@ -94,7 +96,11 @@ absl::StatusOr<Peer> ClusterPeers::IdentifyCertificate(const std::string& pem) c
 TlsPeerCheck ClusterPeers::HandshakeCheck() const {
   return [this](const TlsPeer& peer) {
     const absl::Status status = IdentifyCertificate(peer.certificate).status();
-    if (!status.ok()) spdlog::warn("peer refused reason={}", LogQuoted(MessageOf(status)));
+    static LineBudget budget(50, 2);
+    uint64_t left_out = 0;
+    if (!status.ok() && budget.Take(std::chrono::steady_clock::now(), left_out)) {
+      spdlog::warn("peer refused reason={} left_out={}", LogQuoted(MessageOf(status)), left_out);
+    }
     return status;
   };
 }

@@ -218,7 +218,8 @@ bool OpensBlockScalar(std::string_view line) {
 bool ReplaceTabs(std::string& text, std::string_view file, Diagnostics& diagnostics) {
   bool found = false;
   int line = 0;
-  std::optional<size_t> block_indent;  // Indentation of the line that opened a block scalar.
+  constexpr size_t kNoBlock = std::string_view::npos;
+  size_t block_indent = kNoBlock;  // Indentation of the line that opened a block scalar.
   std::string out;
   for (std::string_view rest = text; !rest.empty();) {
     const size_t end = std::min(rest.find('\n'), rest.size() - 1) + 1;
@@ -229,8 +230,8 @@ bool ReplaceTabs(std::string& text, std::string_view file, Diagnostics& diagnost
     const size_t indent = std::min(content.find_first_not_of(" \t"), content.size());
     const bool blank =
         indent == content.size() || content[indent] == '\n' || content[indent] == '\r';
-    if (block_indent && !blank && spaces <= *block_indent) block_indent.reset();
-    if (!block_indent) {
+    if (!blank && spaces <= block_indent) block_indent = kNoBlock;
+    if (block_indent == kNoBlock) {
       if (spaces < indent && !blank && content[indent] != '#') {
         diagnostics.Error(file, line, "indented with a tab (use blanks)");
         found = true;
