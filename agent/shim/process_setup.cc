@@ -2,12 +2,15 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <link.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -93,6 +96,23 @@ Inherited SetUpProcess() {
     inherited.rank_oom_score_adj = *before < 0 ? 0 : *before;
   }
   return inherited;
+}
+
+void ReleaseProgramPages() {
+  const auto release = [](dl_phdr_info* program, size_t, void*) {
+    const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+    for (int i = 0; i < program->dlpi_phnum; ++i) {
+      const ElfW(Phdr)& segment = program->dlpi_phdr[i];
+      // What is written to is not in the file.
+      if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) != 0) continue;
+      const uintptr_t begin = (program->dlpi_addr + segment.p_vaddr) & ~(page - 1);
+      const uintptr_t end = program->dlpi_addr + segment.p_vaddr + segment.p_memsz;
+      // Fails where the program is not mapped from a file; then nothing is gained.
+      (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+    }
+    return 1;  // The first one is the program itself.
+  };
+  (void)::dl_iterate_phdr(release, nullptr);
 }
 
 void RedirectStandardStreams(const char* directory) {

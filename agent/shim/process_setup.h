@@ -32,4 +32,8 @@ Inherited SetUpProcess();
 // and no pipe of the caller is held open.
 void RedirectStandardStreams(const char* directory);
 
+// Lets go of the pages of the program file that the start has brought in. Those that are needed
+// come back from the page cache by themselves.
+void ReleaseProgramPages();
+
 }  // namespace muster::shim

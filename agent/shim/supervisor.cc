@@ -270,6 +270,7 @@ void Supervisor::StartRanks(const Strings& added) {
   for (const auto& rank : ranks_) rank->Start(added);
   // The environments are gone now; their memory goes back to the kernel.
   (void)::malloc_trim(0);
+  ReleaseProgramPages();
   WatchForStalls(Now());
   AfterEnds();
 }
