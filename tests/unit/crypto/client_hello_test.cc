@@ -53,7 +53,8 @@ TEST(ClientHello, WantsTheWholeMessageAndNoMore) {
     EXPECT_EQ(hello->wanted_bytes,
               size < kTlsRecordHeaderBytes ? kTlsRecordHeaderBytes : bytes.size());
   }
-  const std::optional<ClientHello> more = ParseClientHello(bytes + "next record");
+  const std::string longer = bytes + "next record";
+  const std::optional<ClientHello> more = ParseClientHello(longer);
   ASSERT_TRUE(more.has_value());
   EXPECT_TRUE(more->Offers("h2"));
 }
