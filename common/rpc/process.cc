@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "common/base/line_budget.h"
+#include "common/base/rate_limit.h"
 
 namespace muster {
 namespace {
@@ -15,14 +15,17 @@ namespace {
 void LogFromGrpc(gpr_log_func_args* args) {
   // gRPC calls failures of its peers errors; for this project they are ordinary. What matters is
   // told by the status of the call.
-  const auto level =
+  auto level =
       args->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::info : spdlog::level::debug;
-  if (!spdlog::should_log(level)) return;
-  // Strangers on the network can cause as many as they like.
-  static LineBudget budget(50, 2);
-  uint64_t left_out = 0;
-  if (!budget.Take(std::chrono::steady_clock::now(), left_out)) return;
-  if (left_out > 0) spdlog::log(level, "grpc lines left out={}", left_out);
+  // Strangers can cause as many of them as they like.
+  static auto* const limit = new RateLimit(20, std::chrono::seconds(10));
+  if (level == spdlog::level::info) {
+    if (!limit->Allows(std::chrono::steady_clock::now())) {
+      level = spdlog::level::debug;
+    } else if (const uint64_t left_out = limit->TakeHeldBack(); left_out > 0) {
+      spdlog::info("grpc left_out={}", left_out);
+    }
+  }
   spdlog::log(level, "grpc at={}:{} text=\"{}\"", args->file, args->line, args->message);
 }
 

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/annotate.h"
@@ -10,6 +12,12 @@
 
 namespace muster {
 namespace {
+
+// That this process may have open.
+size_t MostFiles() {
+  rlimit files = {};
+  return ::getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 1024;
+}
 
 std::vector<std::string> AdvertisedAt(const std::vector<std::string>& hosts, int port) {
   std::vector<std::string> addresses;
@@ -24,16 +32,12 @@ std::vector<std::string> AdvertisedAt(const std::vector<std::string>& hosts, int
 
 absl::StatusOr<std::unique_ptr<Network>> Network::Open(NetworkOptions options) {
   const SystemClock clock;
+  const absl::StatusOr<bool> renewed =
+      RenewCoordinatorWhenDue(options.trust_directory, clock.WallNow());
+  if (!renewed.ok()) return renewed.status();
+  if (*renewed) spdlog::info("the certificate of the coordinator was renewed");
   absl::StatusOr<Trust> trust = LoadTrust(options.trust_directory, clock.WallNow());
   if (!trust.ok()) return trust.status();
-  if (NeedsRenewal(trust->coordinator, clock.WallNow())) {
-    const absl::Status renewed =
-        RenewCoordinatorCertificate(options.trust_directory, clock.WallNow());
-    if (!renewed.ok()) return renewed;
-    trust = LoadTrust(options.trust_directory, clock.WallNow());
-    if (!trust.ok()) return trust.status();
-    spdlog::info("the certificate of the coordinator was renewed");
-  }
   auto network = std::unique_ptr<Network>(new Network(std::move(options), *std::move(trust)));
   const std::string& directory = network->options_.trust_directory;
   absl::StatusOr<std::unique_ptr<TrustStore>> store =
@@ -47,8 +51,8 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Open(NetworkOptions options) {
       network->store_->RevokedSerials(clock.WallNow());
   if (!revoked.ok()) return revoked.status();
   network->revocations_.Add(*revoked);
-  absl::StatusOr<std::unique_ptr<NetworkListener>> listener =
-      NetworkListener::Listen(network->options_.listen, {});
+  absl::StatusOr<std::unique_ptr<NetworkListener>> listener = NetworkListener::Listen(
+      network->options_.listen, NetworkListener::Limits::ForFiles(MostFiles()));
   if (!listener.ok()) return listener.status();
   network->listener_ = *std::move(listener);
   network->advertised_ = network->options_.advertised;
@@ -85,8 +89,10 @@ absl::Status Network::Serve(EventLoop& loop) {
   JoinPolicy policy;
   policy.coordinators = advertised_;
   join_service_ = std::make_unique<JoinService>(trust_, *store_, *audit_, clock_, policy);
+  JoinLimits limits;
+  limits.connections = std::min(limits.connections, MostFiles() / 8);
   absl::StatusOr<std::unique_ptr<JoinServer>> joins =
-      JoinServer::Start(UniqueFd(), trust_, *join_service_);
+      JoinServer::Start(UniqueFd(), trust_, *join_service_, limits);
   if (!joins.ok()) return joins.status();
   join_server_ = *std::move(joins);
   listener_->Serve(

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/base/annotate.h"
-#include "common/base/line_budget.h"
+#include "common/base/rate_limit.h"
 #include "common/crypto/certificate.h"
 #include "common/crypto/identity.h"
 #include "common/log/log.h"
@@ -96,10 +96,11 @@ absl::StatusOr<Peer> ClusterPeers::IdentifyCertificate(const std::string& pem) c
 TlsPeerCheck ClusterPeers::HandshakeCheck() const {
   return [this](const TlsPeer& peer) {
     const absl::Status status = IdentifyCertificate(peer.certificate).status();
-    static LineBudget budget(50, 2);
-    uint64_t left_out = 0;
-    if (!status.ok() && budget.Take(std::chrono::steady_clock::now(), left_out)) {
-      spdlog::warn("peer refused reason={} left_out={}", LogQuoted(MessageOf(status)), left_out);
+    // One that was shut out comes back as often as it likes.
+    static auto* const limit = new RateLimit(20, std::chrono::seconds(10));
+    if (!status.ok() && limit->Allows(std::chrono::steady_clock::now())) {
+      spdlog::warn("peer refused reason={} left_out={}", LogQuoted(MessageOf(status)),
+                   limit->TakeHeldBack());
     }
     return status;
   };

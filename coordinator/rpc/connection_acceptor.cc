@@ -52,13 +52,12 @@ void ConnectionAcceptor::AcceptAll() {
       }
       return;
     }
-    told_ = false;
     on_connection_(std::move(connection));
   }
 }
 
 void ConnectionAcceptor::OutOfDescriptors(int error_number) {
-  if (!std::exchange(told_, true)) {
+  if (told_.Allows(loop_->clock().Now())) {
     spdlog::error("connections are refused socket={} error={}", LogQuoted(name_),
                   LogQuoted(MessageOf(ErrnoStatus(error_number, "accept"))));
   }

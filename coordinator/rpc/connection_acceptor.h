@@ -3,9 +3,11 @@
 // thread; never blocks.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 
+#include "common/base/rate_limit.h"
 #include "common/io/event_loop.h"
 #include "common/io/unique_fd.h"
 
@@ -39,7 +41,7 @@ class ConnectionAcceptor {
   EventLoop* loop_ = nullptr;
   int listener_ = -1;
   OnConnection on_connection_;
-  bool told_ = false;
+  RateLimit told_{1, std::chrono::seconds(10)};
 };
 
 }  // namespace muster

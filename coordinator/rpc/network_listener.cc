@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -104,6 +105,13 @@ absl::StatusOr<UniqueFd> Bind(const addrinfo& where, bool both_families) {
 
 }  // namespace
 
+NetworkListener::Limits NetworkListener::Limits::ForFiles(size_t files) {
+  const Limits most;
+  return {.per_address = std::min(most.per_address, files / 4),
+          .in_all = std::min(most.in_all, files / 2),
+          .undecided = std::min(most.undecided, files / 8)};
+}
+
 absl::StatusOr<std::unique_ptr<NetworkListener>> NetworkListener::Listen(const std::string& address,
                                                                          Limits limits) {
   const absl::StatusOr<HostAndPort> parts = Split(address);
@@ -167,13 +175,12 @@ void NetworkListener::OnConnection(UniqueFd connection) {
   std::string host = HostOf(connection.get());
   if (host.empty()) return;  // It is gone already.
   if (!HasRoomFor(host)) {
-    if (!std::exchange(refusal_told_, true)) {
+    if (refusals_told_.Allows(loop_->clock().Now())) {
       spdlog::warn("connections are refused: too many are open address={} from={} open={}",
                    LogQuoted(address_), LogQuoted(host), count_);
     }
     return;
   }
-  refusal_told_ = false;
   // Who means it speaks at once.
   if (undecided_.size() >= limits_.undecided) (void)Decide(undecided_.begin()->first);
   const uint64_t number = ++last_number_;
@@ -181,11 +188,17 @@ void NetworkListener::OnConnection(UniqueFd connection) {
   const Executor::TimerId timer =
       loop_->PostAfter(kPatience, [this, number] { (void)Decide(number); });
   undecided_[number] = {std::move(connection), std::move(host), timer};
-  loop_->WatchFd(fd, EPOLLIN | EPOLLRDHUP,
+  loop_->WatchFd(fd, EPOLLIN | EPOLLPRI | EPOLLRDHUP,
                  [this, number](uint32_t events) { Look(number, events); });
 }
 
 void NetworkListener::Look(uint64_t number, uint32_t events) {
+  // An urgent byte counts as one that is there and cannot be looked at: the loop would look for it
+  // without end. Nobody who speaks TLS sends one.
+  if ((events & EPOLLPRI) != 0) {
+    (void)Decide(number);
+    return;
+  }
   const Undecided& undecided = undecided_.at(number);
   const int fd = undecided.connection.get();
   char bytes[kMaxHelloBytes];

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/rate_limit.h"
 #include "common/io/event_loop.h"
 #include "common/io/unique_fd.h"
 #include "coordinator/rpc/connection_acceptor.h"
@@ -32,6 +33,9 @@ class NetworkListener {
     size_t in_all = 8192;
     // The same of those that have not said yet what they want: the oldest makes room for others.
     size_t undecided = 1024;
+    // What a process that may have so many files open can afford: strangers must leave enough of
+    // them to its store, its logs and the peers of its own machine.
+    static Limits ForFiles(size_t files);
   };
   static constexpr std::chrono::seconds kPatience{5};
 
@@ -96,7 +100,7 @@ class NetworkListener {
   std::map<std::string, std::vector<Connection>> connections_;
   size_t count_ = 0;
   TimePoint pruned_at_{};
-  bool refusal_told_ = false;
+  RateLimit refusals_told_{1, std::chrono::seconds(10)};
   ConnectionAcceptor acceptor_;
 };
 

@@ -292,6 +292,15 @@ bool NeedsRenewal(const Certificate& certificate, WallTime now) {
   return certificate.not_after() - now < life / 3;
 }
 
+absl::StatusOr<bool> RenewCoordinatorWhenDue(const std::string& directory, WallTime now) {
+  const absl::StatusOr<std::vector<Certificate>> chain =
+      ReadCertificates(directory, "coordinator.crt");
+  if (!chain.ok() || !NeedsRenewal(chain->front(), now)) return false;
+  const absl::Status renewed = RenewCoordinatorCertificate(directory, now);
+  if (!renewed.ok()) return renewed;
+  return true;
+}
+
 absl::Status RenewCoordinatorCertificate(const std::string& directory, WallTime now) {
   const absl::StatusOr<Authority> authority = LoadAuthority(directory, now);
   if (!authority.ok()) return authority.status();

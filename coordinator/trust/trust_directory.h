@@ -67,6 +67,9 @@ absl::StatusOr<Trust> LoadTrust(const std::string& directory, WallTime now);
 
 // Whether less than a third of the certificate's life is left.
 bool NeedsRenewal(const Certificate& certificate, WallTime now);
+// Renews the coordinator's certificate when it needs that, also when it is over. Returns whether it
+// was; one that cannot be read is left to LoadTrust.
+absl::StatusOr<bool> RenewCoordinatorWhenDue(const std::string& directory, WallTime now);
 // Gives the coordinator a new certificate for its key, with the names of the file `hosts`. Works
 // also when the old one is over.
 absl::Status RenewCoordinatorCertificate(const std::string& directory, WallTime now);

@@ -35,6 +35,10 @@ bool RawClient::Await(short events) {
   return ::poll(&waiting, 1, kLimitMilliseconds) == 1;
 }
 
+bool RawClient::SendUrgent(char byte) {
+  return ::send(fd_.get(), &byte, 1, MSG_NOSIGNAL | MSG_OOB) == 1;
+}
+
 bool RawClient::SendRaw(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);

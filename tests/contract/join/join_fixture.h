@@ -41,6 +41,8 @@ class RawClient {
 
   // Without TLS.
   bool SendRaw(std::string_view bytes);
+  // As TCP's urgent data.
+  bool SendUrgent(char byte);
   // Waits until the server has closed; returns what came.
   std::string ReadRaw();
   // With TLS, trusting anybody.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/crypto/join_token.h"
 #include "common/io/unique_fd.h"
 #include "common/trust/join_client.h"
 #include "muster/v1/trust.grpc.pb.h"
@@ -95,6 +96,37 @@ TEST_F(PortTest, AFirstMessageInPiecesIsWaitedFor) {
   EXPECT_TRUE(ListNodes(Dial(Made(Of(IdentityKind::kUser, "alice")))).ok());
 }
 
+TEST_F(PortTest, WhoSendsUrgentBytesIsHungUpOn) {
+  // A first message, whole but for what TLS 1.3 needs, that offers to join.
+  const std::string protocol(kJoinAlpn);
+  const auto sized = [](const std::string& bytes) {
+    return std::string{'\0', static_cast<char>(bytes.size())} + bytes;
+  };
+  const std::string list = sized(static_cast<char>(protocol.size()) + protocol);
+  const std::string extensions = sized(std::string("\0\x10", 2) + sized(list));
+  const std::string body = std::string("\x03\x03", 2) + std::string(32, 'r') +
+                           std::string("\0\0\x02\x13\x01\x01\0", 7) + extensions;
+  const std::string hello =
+      std::string("\x16\x03\x01", 3) + sized(std::string("\x01\0", 2) + sized(body));
+  RawClient plain(port());
+  EXPECT_TRUE(plain.SendRaw(hello));
+  EXPECT_NE(plain.ReadRaw(), "") << "it was understood, and an alert is the answer";
+  RawClient urgent(port());
+  EXPECT_TRUE(urgent.SendUrgent('!'));
+  (void)urgent.SendRaw(hello);
+  EXPECT_EQ(urgent.ReadRaw(), "");
+}
+
+TEST_F(PortTest, StrangersLeaveFilesToTheCoordinator) {
+  for (const size_t files : {64, 256, 1024, 4096, 1 << 20}) {
+    const auto limits = NetworkListener::Limits::ForFiles(files);
+    EXPECT_LE(limits.in_all + limits.undecided, files * 5 / 8);
+    EXPECT_LE(limits.per_address, limits.in_all);
+    EXPECT_GT(limits.undecided, 0u);
+  }
+  EXPECT_EQ(NetworkListener::Limits::ForFiles(1 << 20).in_all, NetworkListener::Limits().in_all);
+}
+
 TEST_F(PortTest, IdleConnectionsHurtNobody) {
   // More than may be undecided at a time, as far as this process may open files.
   rlimit limit;
@@ -150,6 +182,15 @@ TEST_F(PortTest, WhoWasRevokedStaysSoAfterARestart) {
   TestAgent agent(Dial(*credentials), "node-1");
   agent.SayHello();
   EXPECT_EQ(agent.FinishSession().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST(NetworkStart, RenewsACertificateThatIsOver) {
+  const TempFolder folder;
+  const std::string directory = folder.File("trust");
+  const WallTime made_at = SystemClock().WallNow() - kCoordinatorLife - std::chrono::hours(24);
+  ASSERT_TRUE(InitTrust(directory, {.hosts = {"127.0.0.1"}}, made_at).ok());
+  const auto network = Network::Open({.trust_directory = directory, .listen = "127.0.0.1:0"});
+  EXPECT_TRUE(network.ok()) << network.status();
 }
 
 }  // namespace
