@@ -72,8 +72,9 @@ absl::Status TakeMembership(const std::string& state_directory, NodeId& node_id)
   const WallTime now = SystemClock().WallNow();
   if (credentials->certificate.not_after() < now) {
     return absl::FailedPreconditionError(
-        fmt::format("the certificate of this node ended on {}: join again with a new token",
-                    FormatUtc(credentials->certificate.not_after())));
+        fmt::format("the certificate of this node ended on {}: have its name freed (coordinator "
+                    "revoke agent {} --free-name), then join again with a new token",
+                    FormatUtc(credentials->certificate.not_after()), credentials->identity.name));
   }
   const std::string& name = credentials->identity.name;
   if (!node_id.empty() && node_id.value() != name) {

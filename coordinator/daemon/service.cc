@@ -96,7 +96,6 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Start(ServiceOptions options) 
                        .advertised = std::move(options.advertised)});
     if (!network.ok()) return network.status();
     parts->network_address = (*network)->address();
-    // Agents of the cluster and of this machine need not name it.
     config.network = *std::move(network);
   }
   config.directory = options.state_directory;
