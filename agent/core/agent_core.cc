@@ -30,11 +30,12 @@ constexpr char kUnknownHere[] =
 
 }  // namespace
 
-AgentCore::AgentCore(Executor& executor, AgentStore& store, Launcher& launcher,
+AgentCore::AgentCore(Executor& executor, AgentStore& store, Launcher& launcher, UserGate& users,
                      AgentObserver& observer, AgentOptions options)
     : executor_(executor),
       store_(store),
       launcher_(launcher),
+      users_(users),
       observer_(observer),
       options_(std::move(options)),
       session_(executor, *this) {}
@@ -380,38 +381,6 @@ void AgentCore::Perform(const Action& action) {
       Forget(id);
       break;
   }
-}
-
-void AgentCore::Launch(const AttemptId& id) {
-  const JournalAttempt& attempt = state_.attempts.at(id);
-  if (!attempt.assignment().has_launch()) {
-    JournalFactsOf(FactsOfDeath(attempt, "the coordinator sent no launch specification", {},
-                                executor_.clock().WallNow()));
-    return;
-  }
-  const v1::LaunchSpec& launch = attempt.assignment().launch();
-  ComposeContext context;
-  context.attempt = id;
-  context.node = options_.node_id;
-  context.environ = options_.environ;
-  context.home = options_.home;
-  context.fake_unkillable_rank = options_.fake_unkillable_rank;
-  if (const std::optional<milliseconds> stop_after = StopAfterOf(launch)) {
-    const TimePoint fresh = session_.fresh_since().value_or(started_at_);
-    const auto age = std::chrono::duration_cast<milliseconds>(executor_.clock().Now() - fresh);
-    context.lease = std::max(*stop_after - age, milliseconds(1));
-  }
-  absl::StatusOr<internal::ShimBootstrap> bootstrap = ComposeBootstrap(launch, context);
-  if (!bootstrap.ok()) {
-    JournalFactsOf(FactsOfDeath(attempt, std::string(bootstrap.status().message()), {},
-                                executor_.clock().WallNow()));
-    return;
-  }
-  Live& live = live_[id];
-  ++live.launches;
-  live.shim = ShimState::kFollowed;
-  Notice(Severity::kInfo, fmt::format("launching {} ranks={}", Describe(id), launch.ranks_size()));
-  launcher_.Launch(id, *std::move(bootstrap));
 }
 
 void AgentCore::Forget(const AttemptId& id) {

@@ -11,12 +11,12 @@
 //
 // Rules:
 // * Journal first: nothing is launched, run or told that the journal does not hold. When the
-// journal
-//   cannot be written, ranks are still stopped when asked, nothing new is started, events wait; it
-//   is tried again every second.
+//   journal cannot be written, ranks are still stopped when asked, nothing new is started, events
+//   wait; it is tried again every second.
 // * An assignment counts only if its generation is newer than the one held. An attempt that is held
 //   and missing from a snapshot is stopped and forgotten. RELEASED forgets, once nothing runs.
 // * An attempt is run only if this very journal saw it prepared, so ranks never start twice.
+// * Nothing is launched before the UserGate has said what the ranks run as.
 // * A shim that died without its last record: everything it started is killed, ranks without an
 // exit
 //   record are lost, and the attempt is stopped. No status is ever invented.
@@ -42,6 +42,7 @@
 #include "agent/core/agent_store.h"
 #include "agent/core/launcher.h"
 #include "agent/core/reconciler.h"
+#include "agent/core/user_gate.h"
 #include "agent/session/coordinator_session.h"
 #include "common/base/executor.h"
 #include "common/base/ids.h"
@@ -99,8 +100,8 @@ class AgentObserver {
 class AgentCore final : private Launcher::Observer, private CoordinatorSession::Owner {
  public:
   // References outlive the core.
-  AgentCore(Executor& executor, AgentStore& store, Launcher& launcher, AgentObserver& observer,
-            AgentOptions options);
+  AgentCore(Executor& executor, AgentStore& store, Launcher& launcher, UserGate& users,
+            AgentObserver& observer, AgentOptions options);
   ~AgentCore() override;
   AgentCore(const AgentCore&) = delete;
   AgentCore& operator=(const AgentCore&) = delete;
@@ -165,7 +166,10 @@ class AgentCore final : private Launcher::Observer, private CoordinatorSession::
   void ScheduleReconcile();
   void ReconcileAll();
   void Perform(const Action& action);
+  // agent_core_launch.cc
   void Launch(const AttemptId& id);
+  void LaunchAs(const AttemptId& id, const RunAs& user);
+  void RefuseLaunch(const AttemptId& id, const std::string& check, const std::string& reason);
   void Forget(const AttemptId& id);
   void ScheduleFlush();
   void FlushEvents();
@@ -181,6 +185,7 @@ class AgentCore final : private Launcher::Observer, private CoordinatorSession::
   Executor& executor_;
   AgentStore& store_;
   Launcher& launcher_;
+  UserGate& users_;
   AgentObserver& observer_;
   AgentOptions options_;
   AgentState state_;

@@ -32,11 +32,33 @@ constexpr std::array<std::string_view, 3> kServicePrefixes = {"GRPC_", "LISTEN_"
 constexpr std::array<std::string_view, 4> kNotInherited = {"MASTER_ADDR", "MASTER_PORT", "OLDPWD",
                                                            "PWD"};
 
+// Of the agent's user, who is another one than the ranks'.
+constexpr std::array<std::string_view, 12> kPersonalNames = {
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "HOME",
+    "KRB5CCNAME",
+    "LOGNAME",
+    "MAIL",
+    "SHELL",
+    "TMPDIR",
+    "USER",
+    "USERNAME",
+    "XAUTHORITY",
+    "_",
+};
+constexpr std::array<std::string_view, 3> kPersonalPrefixes = {"SSH_", "SUDO_", "XDG_"};
+
 bool Contains(auto& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-Environment Inherited(const std::vector<std::string>& environ) {
+bool HasPrefix(auto& prefixes, std::string_view name) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+Environment Inherited(const std::vector<std::string>& environ, const RunAs& user) {
   Environment env;
   for (const std::string& pair : environ) {
     const size_t equals = pair.find('=');
@@ -44,7 +66,14 @@ Environment Inherited(const std::vector<std::string>& environ) {
     if (equals == std::string::npos || equals == 0) continue;
     const std::string name = pair.substr(0, equals);
     if (IsServiceOwned(name) || Contains(kNotInherited, name)) continue;
+    if (!user.self && IsPersonal(name)) continue;
     env.emplace(name, pair.substr(equals + 1));
+  }
+  if (!user.self) {
+    env["HOME"] = user.home;
+    env["USER"] = user.name;
+    env["LOGNAME"] = user.name;
+    env["SHELL"] = user.shell;
   }
   return env;
 }
@@ -127,8 +156,11 @@ uint64_t Milliseconds(const google::protobuf::Duration& duration) {
 
 bool IsServiceOwned(std::string_view name) {
   if (Contains(kServiceNames, name)) return true;
-  return std::any_of(kServicePrefixes.begin(), kServicePrefixes.end(),
-                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+  return HasPrefix(kServicePrefixes, name);
+}
+
+bool IsPersonal(std::string_view name) {
+  return Contains(kPersonalNames, name) || HasPrefix(kPersonalPrefixes, name);
 }
 
 absl::StatusOr<internal::ShimBootstrap> ComposeBootstrap(const v1::LaunchSpec& launch,
@@ -153,9 +185,21 @@ absl::StatusOr<internal::ShimBootstrap> ComposeBootstrap(const v1::LaunchSpec& l
     bootstrap.set_fake_unkillable_rank(*context.fake_unkillable_rank);
   }
 
-  Environment env = Inherited(context.environ);
+  const RunAs& user = context.user;
+  if (!user.self) {
+    internal::ShimRunAs& run_as = *bootstrap.mutable_run_as();
+    run_as.set_name(user.name);
+    run_as.set_uid(user.uid);
+    run_as.set_gid(user.gid);
+    for (const gid_t group : user.groups) run_as.add_groups(group);
+  }
+
+  Environment env = Inherited(context.environ, user);
   env.emplace("PYTHONUNBUFFERED", "1");
-  if (absl::Status assigned = Assign(launch, context.home, env); !assigned.ok()) return assigned;
+  if (absl::Status assigned = Assign(launch, user.self ? context.home : user.home, env);
+      !assigned.ok()) {
+    return assigned;
+  }
   env["PWD"] = launch.working_directory();
   for (const v1::RankSpec& spec : launch.ranks()) {
     bootstrap.add_slots(spec.slot());

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/core/user_gate.h"
 #include "common/base/ids.h"
 #include "muster/internal/shim.pb.h"
 #include "muster/v1/types.pb.h"
@@ -27,8 +28,10 @@ struct ComposeContext {
   NodeId node;
   // The agent's own environment, `NAME=value` strings.
   std::vector<std::string> environ;
-  // Home directory of the user that ranks run as.
+  // Home directory of the agent's own user.
   std::string home;
+  // What ranks run as.
+  RunAs user;
   // Time until the shim stops its ranks by itself unless it is renewed. Zero: never.
   std::chrono::milliseconds lease{0};
   // Test hook, passed on to the shim: the end of this rank is never believed.
@@ -37,10 +40,12 @@ struct ComposeContext {
 
 // Environment of a rank, lowest layer first, the later wins:
 //   1. `context.environ` without what belongs to the agent's own service (IsServiceOwned), without
-//      PWD and OLDPWD, and without MASTER_ADDR and MASTER_PORT, which come with ShimRun;
+//      PWD and OLDPWD, and without MASTER_ADDR and MASTER_PORT, which come with ShimRun; for
+//      another user than the agent's own also without what belongs to the agent's user
+//      (IsPersonal), and with HOME, USER, LOGNAME and SHELL of that other user;
 //   2. PYTHONUNBUFFERED=1 unless layer 1 sets it;
 //   3. `launch.env` in order. A variable part is its value so far in this same environment, else
-//      empty; the home part is `context.home`; literals are copied byte for byte;
+//      empty; the home part is the home directory of the user; literals are copied byte for byte;
 //   4. PWD, the working directory; the rank's own `RankSpec.env`; MUSTER_JOB_ID, MUSTER_ATTEMPT,
 //      MUSTER_NODE.
 // Names are unique and in byte order. argv is `launch.argv`, with `--local_rank=N` inserted before
@@ -55,6 +60,10 @@ absl::StatusOr<internal::ShimBootstrap> ComposeBootstrap(const v1::LaunchSpec& l
 
 // MASTER_ADDR and MASTER_PORT for ShimRun.
 internal::ShimRun ComposeRun(const v1::Rendezvous& rendezvous);
+
+// True for variables that mean something to one user only: directories, sessions and sockets of a
+// login.
+bool IsPersonal(std::string_view name);
 
 // True for variables that describe the agent's own service (systemd's socket, watchdog, journal and
 // directories; settings of gRPC) and mean nothing, or harm, in a rank.

@@ -28,6 +28,10 @@ std::optional<Action> Next(const AttemptView& attempt) {
     }
     return std::nullopt;
   }
+  if (attempt.shim == ShimState::kAwaited) {
+    if (to_stop) return Action{Kind::kFinish, attempt.id};
+    return std::nullopt;
+  }
   if (attempt.shim == ShimState::kNone) {
     if (to_stop) return Action{Kind::kFinish, attempt.id};
     if (desired == v1::Assignment::RUNNING) return Action{Kind::kLose, attempt.id};

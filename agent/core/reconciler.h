@@ -14,6 +14,7 @@ namespace muster {
 // What the agent knows of the shim of an attempt.
 enum class ShimState {
   kNone,      // never started, or gone before it recorded anything
+  kAwaited,   // to be launched as soon as the user that it is for is known
   kFollowed,  // launched or adopted; its records come
   kSweeping,  // died; what it left is being killed
   kGone,      // ended, or swept

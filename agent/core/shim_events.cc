@@ -166,13 +166,14 @@ JournalFacts FactsOf(const JournalAttempt& attempt, const ShimRecord& record,
 }
 
 JournalFacts FactsOfDeath(const JournalAttempt& attempt, const std::string& reason,
-                          const Launcher::SweepResult& swept, WallTime now) {
+                          const Launcher::SweepResult& swept, WallTime now,
+                          const std::string& check) {
   JournalFacts facts = FactsFor(attempt);
   Adder adder(facts, Nanoseconds(now));
   const bool wanted_prepared = attempt.assignment().desired() <= v1::Assignment::PREPARED;
   if (wanted_prepared && !attempt.prepared() && !attempt.run_wanted()) {
     v1::Problem& problem = *adder.Add().mutable_prepare_failed()->add_problems();
-    problem.set_check("supervisor");
+    problem.set_check(check);
     problem.set_message(reason);
   } else if (wanted_prepared || attempt.run_wanted()) {
     for (const JournalRank& rank : attempt.ranks()) {

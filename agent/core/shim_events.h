@@ -20,12 +20,13 @@ internal::JournalFacts FactsOf(const internal::JournalAttempt& attempt,
                                const std::vector<std::string>& addresses);
 
 // What is told about an attempt whose shim died without its last record, after everything was
-// killed. Wanted PREPARED and not prepared: PrepareFailed with `reason`. To be stopped, and never
-// to be run: nothing. Else: RankLost for every rank without an exit record. Then RankLogClosed for
-// the frame files of ranks that may have run, as far as they got, and AttemptStopped.
+// killed. Wanted PREPARED and not prepared: PrepareFailed with `check` and `reason`. To be stopped,
+// and never to be run: nothing. Else: RankLost for every rank without an exit record. Then
+// RankLogClosed for the frame files of ranks that may have run, as far as they got, and
+// AttemptStopped.
 internal::JournalFacts FactsOfDeath(const internal::JournalAttempt& attempt,
                                     const std::string& reason, const Launcher::SweepResult& swept,
-                                    WallTime now);
+                                    WallTime now, const std::string& check = "supervisor");
 
 // What is told about an attempt of which nothing was started under this journal, and never will be:
 // AttemptStopped, and before it RankLost with `lost_reason` for all ranks unless that is empty.

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <array>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "agent/supervise/cgroup.h"
 #include "common/base/annotate.h"
 #include "common/base/signal_names.h"
+#include "common/io/account.h"
 #include "common/rpc/member_channel.h"
 
 namespace muster {
@@ -110,8 +112,14 @@ absl::Status Agent::Start() {
   options.fake_unkillable_rank = config_.fake_unkillable_rank;
   if (config_.ephemeral) options.ephemeral_after = kEphemeralAfter;
   options.pending_log_bytes = [this] { return shipper_->pending_bytes(); };
-  core_ = std::make_unique<AgentCore>(loop_, store_, *launcher_, static_cast<AgentObserver&>(*this),
-                                      std::move(options));
+  users_ = std::make_unique<SystemUserGate>(
+      loop_, UserGateOptions{.own_name = AccountName(::geteuid()),
+                             .is_root = ::geteuid() == 0,
+                             .trusts_coordinator = IsUnixTarget(config_.coordinator),
+                             .allow_file = config_.allow_file,
+                             .allowed = config_.allowed_users});
+  core_ = std::make_unique<AgentCore>(loop_, store_, *launcher_, *users_,
+                                      static_cast<AgentObserver&>(*this), std::move(options));
 
   const Dialer dialer =
       IsUnixTarget(config_.coordinator)

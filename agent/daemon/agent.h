@@ -10,6 +10,7 @@
 
 #include "agent/core/agent_core.h"
 #include "agent/daemon/config.h"
+#include "agent/node/system_user_gate.h"
 #include "agent/rpc/log_client.h"
 #include "agent/rpc/session_client.h"
 #include "agent/session/log_shipper.h"
@@ -58,6 +59,7 @@ class Agent final : private AgentObserver {
   std::unique_ptr<ShimLauncher> launcher_;
   std::unique_ptr<FileSpool> spool_;
   std::unique_ptr<LogShipper> shipper_;
+  std::unique_ptr<SystemUserGate> users_;
   std::unique_ptr<AgentCore> core_;
   std::unique_ptr<LogClient> logs_;
   std::unique_ptr<SessionClient> session_;

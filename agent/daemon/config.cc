@@ -9,16 +9,19 @@
 #include <cerrno>
 #include <charconv>
 
+#include "agent/node/allow_list.h"
 #include "agent/node/facts.h"
 #include "agent/node/host_names.h"
 #include "common/base/annotate.h"
 #include "common/base/version.h"
+#include "common/io/account.h"
 #include "common/rpc/channel.h"
 
 namespace muster {
 namespace {
 
 constexpr int kBadUsage = 2;
+constexpr char kAllowFile[] = "/etc/muster/allow_users";
 
 // `--state_dir` is `--state-dir`. What follows `=` is a value and stays as it is.
 std::string WithDashes(std::string argument) {
@@ -110,6 +113,12 @@ absl::Status Complete(AgentConfig* config, const std::optional<std::string>& slo
   status.Update(count.status());
   if (count.ok()) config->slots = *count;
   for (const std::string& address : config->addresses) status.Update(CheckNumericAddress(address));
+  if (config->allow_file.empty()) config->allow_file = kAllowFile;
+  for (const std::string& user : config->allowed_users) {
+    if (IsAccountName(user)) continue;
+    status.Update(absl::InvalidArgumentError(
+        fmt::format("--allow-user: the name of a user expected, got \"{}\"", user)));
+  }
   config->lease_directory = FindVariable(environment, "MUSTER_LEASE_DIR").value_or("");
   const std::string programs = FindVariable(environment, "MUSTER_BIN_DIR").value_or("");
   config->shim_binary = (programs.empty() ? OwnDirectory() : programs) + "/muster-shim";
@@ -159,9 +168,15 @@ CommandLine ParseCommandLine(int argc, const char* const* argv, const char* cons
   run->add_option("--address", config.addresses,
                   "Address to report; repeat for more (default: all)")
       ->allow_extra_args(false);
-  run->add_flag("--allow-root", config.allow_root,
-                "Run ranks as root for a coordinator of the network: who may submit jobs there is "
-                "root here");
+  bool allow_root = false;
+  run->add_option("--allow-users", config.allow_file,
+                  "File of the users that jobs may run as here, when this agent is root and serves "
+                  "a cluster: a user, @GROUP or * on each line (default: /etc/muster/allow_users)");
+  run->add_option("--allow-user", config.allowed_users,
+                  "One more user that jobs may run as here; repeat for more")
+      ->allow_extra_args(false);
+  run->add_flag("--allow-root", allow_root,
+                "As --allow-user root: an admin of the cluster is root here");
   run->add_flag("--ephemeral", config.ephemeral,
                 "End with the coordinator, and take the ranks along");
 
@@ -206,6 +221,7 @@ CommandLine ParseCommandLine(int argc, const char* const* argv, const char* cons
     // A name in lower case, up to the first dot, as certificates have them.
     joined.node_id = NodeId(node_id.empty() ? NameOfHost(KernelHostname()) : node_id);
   }
+  if (allow_root) config.allowed_users.push_back(AccountName(0));
   if (!node_id.empty() || run->count("--node-id") > 0) config.node_id = NodeId(node_id);
   const bool empty_id = run->count("--node-id") > 0 && node_id.empty();
   absl::Status status = empty_id ? CheckNodeId(node_id) : absl::OkStatus();

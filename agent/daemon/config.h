@@ -23,8 +23,9 @@ struct AgentConfig {
   std::string state_directory;
   // Ends with its coordinator, and takes its ranks along.
   bool ephemeral = false;
-  // Ranks may run as root, for a coordinator on another machine too.
-  bool allow_root = false;
+  // File of the users that ranks may run as, see agent/node/allow_list.h; and more of them by name.
+  std::string allow_file;
+  std::vector<std::string> allowed_users;
   uint32_t slots = 8;
   // Numeric; empty: those of the network interfaces.
   std::vector<std::string> addresses;

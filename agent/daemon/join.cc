@@ -4,8 +4,6 @@
 
 #include <cstdio>
 #include <fstream>
-#include <iostream>
-#include <iterator>
 
 #include "agent/node/facts.h"
 #include "common/base/annotate.h"
@@ -15,6 +13,7 @@
 #include "common/io/state_lock.h"
 #include "common/trust/credentials.h"
 #include "common/trust/join_client.h"
+#include "common/trust/token_file.h"
 
 namespace muster {
 namespace {
@@ -26,24 +25,6 @@ int Fail(const absl::Status& status) {
   const std::string text(MessageOf(status));
   std::fprintf(stderr, "agent: %s\n", text.c_str());
   return absl::IsInvalidArgument(status) ? kBadUsage : kFailed;
-}
-
-absl::StatusOr<std::string> ReadToken(const JoinConfig& config) {
-  if (config.token_file.empty()) return config.token;
-  std::ifstream file;
-  if (config.token_file != "-") {
-    file.open(config.token_file);
-    if (!file) {
-      return absl::InvalidArgumentError(
-          fmt::format("--token-file: {} cannot be read", config.token_file));
-    }
-  }
-  std::istream& source = config.token_file == "-" ? std::cin : file;
-  constexpr size_t kMaxBytes = 4096;
-  std::string text(kMaxBytes, '\0');
-  source.read(text.data(), kMaxBytes);
-  text.resize(static_cast<size_t>(source.gcount()));
-  return text;
 }
 
 std::string FirstLine(const char* path) {
@@ -86,7 +67,9 @@ absl::Status TakeMembership(const std::string& state_directory, NodeId& node_id)
 }
 
 int RunJoin(const JoinConfig& config) {
-  const absl::StatusOr<std::string> token = ReadToken(config);
+  const absl::StatusOr<std::string> token = config.token_file.empty()
+                                                ? absl::StatusOr<std::string>(config.token)
+                                                : ReadTokenFile(config.token_file);
   if (!token.ok()) return Fail(token.status());
   const absl::Status made = MakeStateDirectory(config.state_directory);
   if (!made.ok()) return Fail(made);

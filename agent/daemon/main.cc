@@ -18,6 +18,7 @@
 
 #include "agent/daemon/agent.h"
 #include "agent/daemon/config.h"
+#include "agent/node/system_user_gate.h"
 #include "common/base/annotate.h"
 #include "common/base/signal_names.h"
 #include "common/base/version.h"
@@ -118,6 +119,17 @@ int Fail(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? kBadUsage : kFailed;
 }
 
+// A list that cannot be read is told now, and not only to the first who submits a job.
+absl::Status CheckAllowList(const muster::AgentConfig& config) {
+  if (::geteuid() != 0) return absl::OkStatus();
+  const absl::StatusOr<muster::AllowList> list = muster::ReadAllowList(config.allow_file);
+  if (!list.ok()) return list.status();
+  if (list->empty() && config.allowed_users.empty()) {
+    spdlog::warn("no user may run jobs here allow_file={}", muster::LogQuoted(config.allow_file));
+  }
+  return absl::OkStatus();
+}
+
 int Serve(muster::AgentConfig config) {
   // Before any thread exists, so that all inherit it.
   const sigset_t ending = EndingSignals();
@@ -140,11 +152,8 @@ int Serve(muster::AgentConfig config) {
   if (!muster::IsUnixTarget(config.coordinator)) {
     status = muster::TakeMembership(config.state_directory, config.node_id);
     if (!status.ok()) return Fail(status);
-    if (::geteuid() == 0 && !config.allow_root) {
-      return Fail(absl::FailedPreconditionError(
-          "this agent would run ranks as root, for everybody who may submit jobs: run it as the "
-          "user who trains, or say --allow-root"));
-    }
+    status = CheckAllowList(config);
+    if (!status.ok()) return Fail(status);
   }
   muster::PrepareProcessForGrpc();
   spdlog::info("agent starts version={} node={} coordinator={}", muster::kVersion,

@@ -10,7 +10,9 @@
 #include <string_view>
 #include <utility>
 
+#include "agent/shim/run_as.h"
 #include "agent/shim/spawn.h"
+#include "agent/shim/text.h"
 #include "common/io/record_log.h"
 
 namespace muster::shim {
@@ -25,6 +27,17 @@ constexpr char kEnd = 'E';
 std::string RunChecks(const internal::ShimBootstrap& bootstrap) {
   std::vector<std::string> paths;
   std::string out;
+  if (bootstrap.has_run_as()) {
+    if (const char* const failed = BecomeUser(UserIdsOf(bootstrap.run_as()))) {
+      const std::string reason = "the agent cannot run ranks as user " +
+                                 Quoted(bootstrap.run_as().name()) + ": " + failed + ": " +
+                                 ErrnoText(errno);
+      AppendRecord(out, kProblem + std::string("user") + '\0' + reason);
+      AppendRecord(out, std::string(1, kEnd));
+      return out;
+    }
+    (void)::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  }
   for (const Problem& problem : CheckExec(bootstrap, paths)) {
     AppendRecord(out, kProblem + problem.check + '\0' + problem.message);
   }
@@ -61,8 +74,14 @@ void ExecChecker::Start(const internal::ShimBootstrap& bootstrap, Done done) {
                          poller_.Watch(results_.get(), EPOLLIN, [this](uint32_t) { OnReadable(); });
     if (watched) return;
   }
-  // Short of descriptors or processes: checks here are better than none.
+  const int error = errno;
   Abandon();
+  if (bootstrap.has_run_as()) {
+    // Not here: the shim is not the user, and cannot become it and come back.
+    done_({{"checks", "no process for the checks could be started: " + ErrnoText(error)}}, {});
+    return;
+  }
+  // Short of descriptors or processes: checks here are better than none.
   std::vector<std::string> paths;
   std::vector<Problem> problems = CheckExec(bootstrap, paths);
   done_(std::move(problems), std::move(paths));

@@ -1,6 +1,7 @@
 // Runs CheckExec in a child process: a working directory on a file server that does not answer
-// hangs the child, not the shim, which goes on to hear the agent and to watch its lease. Lives on
-// the shim's only thread.
+// hangs the child, not the shim, which goes on to hear the agent and to watch its lease. The child
+// becomes the user that the ranks are for, as file servers may refuse even root. Lives on the
+// shim's only thread.
 #pragma once
 
 #include <sys/types.h>

@@ -53,6 +53,7 @@ void RankProcess::Start(const Strings& added) {
   request.argv = &spec_.argv();
   request.env = &spec_.env();
   request.working_directory = &environment_.working_directory;
+  if (environment_.user) request.user = &*environment_.user;
   request.cgroup_fd = cgroup_.fd();
   request.oom_score_adj = environment_.inherited.rank_oom_score_adj;
   request.pipe_bytes = environment_.pipe_bytes;

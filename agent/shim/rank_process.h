@@ -33,6 +33,8 @@ struct RankEnvironment {
   Inherited inherited;
   OomWatch oom_watch;
   std::string working_directory;
+  // Nothing: ranks run as the shim.
+  std::optional<UserIds> user;
   // Capacity wanted for each pipe.
   int pipe_bytes = 1 << 20;
   // Read buffer, one for all. Large: each read lets a rank that floods go on once, and so the fewer

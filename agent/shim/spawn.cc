@@ -20,7 +20,8 @@
 namespace muster::shim {
 namespace {
 
-// Steps of the child, in order; sent over the pipe as an index into kStepNames.
+// Steps of the child, in order; sent over the pipe as an index into kStepNames. Names of BecomeUser
+// have their place among them.
 enum Step : int {
   kStepParent,
   kStepStdio,
@@ -30,12 +31,16 @@ enum Step : int {
   kStepSignals,
   kStepOomScore,
   kStepLimits,
+  kStepGroups,
+  kStepGroup,
+  kStepUser,
+  kStepStillRoot,
   kStepDirectory,
   kStepExec,
 };
-constexpr const char* kStepNames[] = {"prctl",  "stdio",   "cgroup",        "close_range",
-                                      "setsid", "signals", "oom_score_adj", "setrlimit",
-                                      "chdir",  "execve"};
+constexpr const char* kStepNames[] = {
+    "prctl",     "stdio",     "cgroup",    "close_range", "setsid", "signals", "oom_score_adj",
+    "setrlimit", "setgroups", "setresgid", "setresuid",   "setuid", "chdir",   "execve"};
 
 struct ChildReport {
   int step;
@@ -48,6 +53,8 @@ struct ChildPlan {
   char* const* argv;
   char* const* envp;
   const char* working_directory;
+  // Null: as the shim.
+  const UserIds* user;
   pid_t parent;
   int stdin_fd;
   int stdout_fd;
@@ -64,6 +71,16 @@ struct ChildPlan {
   // Less than PIPE_BUF into an empty pipe: whole, and without blocking.
   (void)!::write(plan.report_fd, &report, sizeof(report));
   ::_exit(127);
+}
+
+// BecomeUser, with its step as one of ours.
+void BecomeUserOrFail(const ChildPlan& plan) {
+  const char* const failed = BecomeUser(*plan.user);
+  if (failed == nullptr) return;
+  for (int step = kStepGroups; step < kStepDirectory; ++step) {
+    if (std::strcmp(failed, kStepNames[step]) == 0) Fail(plan, static_cast<Step>(step));
+  }
+  Fail(plan, kStepUser);
 }
 
 // Soft limit up to the hard one; the hard one to infinity first where that is allowed.
@@ -116,6 +133,14 @@ bool RaiseLimit(__rlimit_resource_t resource, bool lift_hard) {
 
   if (!RaiseLimit(RLIMIT_NOFILE, false)) Fail(plan, kStepLimits);
   if (!RaiseLimit(RLIMIT_MEMLOCK, true)) Fail(plan, kStepLimits);
+
+  if (plan.user != nullptr) {
+    // After everything that takes the shim's rights, and before whatever the user's must decide.
+    BecomeUserOrFail(plan);
+    // The kernel has taken it back with the change of the user.
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) Fail(plan, kStepParent);
+    if (::getppid() != plan.parent) ::_exit(127);
+  }
 
   if (::chdir(plan.working_directory) != 0) Fail(plan, kStepDirectory);
   ::execve(plan.path, plan.argv, plan.envp);
@@ -210,6 +235,14 @@ std::optional<SpawnFailure> Spawn(const SpawnRequest& request, Spawned& spawned)
       !MakePipe(report, 0)) {
     return SpawnFailure{"pipe", errno};
   }
+  if (request.user != nullptr) {
+    // Else the user could not open /dev/stdout and /dev/stderr, which are these.
+    for (const Pipe* pipe : {&out, &err}) {
+      if (::fchown(pipe->write.get(), request.user->uid, request.user->gid) != 0) {
+        return SpawnFailure{"fchown", errno};
+      }
+    }
+  }
   const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null) return SpawnFailure{"stdin", errno};
 
@@ -220,6 +253,7 @@ std::optional<SpawnFailure> Spawn(const SpawnRequest& request, Spawned& spawned)
   plan.argv = argv.data();
   plan.envp = envp.data();
   plan.working_directory = request.working_directory->c_str();
+  plan.user = request.user;
   plan.parent = ::getpid();
   plan.stdin_fd = null.get();
   plan.stdout_fd = out.write.get();

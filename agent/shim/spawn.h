@@ -11,6 +11,7 @@
 #include <string>
 
 #include "agent/shim/exec_image.h"
+#include "agent/shim/run_as.h"
 #include "common/io/unique_fd.h"
 
 namespace muster::shim {
@@ -21,6 +22,8 @@ struct SpawnRequest {
   const Strings* argv = nullptr;
   const Strings* env = nullptr;
   const std::string* working_directory = nullptr;
+  // User that the process is to be; null: as the shim.
+  const UserIds* user = nullptr;
   // Descriptor of the cgroup v2 directory that the process is to live in; -1: none.
   int cgroup_fd = -1;
   // See Inherited.

@@ -63,6 +63,7 @@ Supervisor::Supervisor(internal::ShimBootstrap bootstrap, const Inherited& inher
     environment_.inherited.rank_oom_score_adj = bootstrap_.rank_oom_score_adj();
   }
   environment_.working_directory = bootstrap_.working_directory();
+  if (bootstrap_.has_run_as()) environment_.user = UserIdsOf(bootstrap_.run_as());
   environment_.pipe_bytes = PipeBytesFor(static_cast<size_t>(bootstrap_.ranks_size()));
   environment_.buffer.reset(new char[RankEnvironment::kBufferBytes]);
 }

@@ -6,8 +6,12 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "common/base/clock.h"
+#include "common/base/utc.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_status.h"
+#include "common/rpc/member_channel.h"
+#include "common/trust/credentials.h"
 
 namespace muster {
 namespace {
@@ -71,6 +75,48 @@ absl::StatusOr<Response> CallTrust(const Request& request, Function function) {
   if (!absl::IsUnimplemented(response.status())) return response;
   return absl::FailedPreconditionError(
       "this coordinator has no cluster: make one with `coordinator init` and start `serve` again");
+}
+
+// The certificate of this user. NOT_FOUND: never joined.
+absl::StatusOr<Credentials> LoadUserCredentials() {
+  const std::string folder = UserTrustDirectory();
+  if (folder.empty()) return absl::NotFoundError("HOME is not set");
+  return CredentialsDirectory(folder).Load();
+}
+
+absl::StatusOr<std::optional<ServerAddress>> FindJoinedServer() {
+  const absl::StatusOr<Credentials> credentials = LoadUserCredentials();
+  if (absl::IsNotFound(credentials.status())) return std::nullopt;
+  if (!credentials.ok()) return credentials.status();
+  if (credentials->coordinators.empty()) return std::nullopt;
+  return std::optional(ServerAddress{credentials->coordinators[0], UserTrustDirectory()});
+}
+
+// The certificate for calls over the network, when it is good.
+absl::StatusOr<Credentials> CredentialsForCalls(const std::string& target) {
+  absl::StatusOr<Credentials> credentials = LoadUserCredentials();
+  if (absl::IsNotFound(credentials.status())) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} takes users of its cluster only, and you have no certificate: coordinator "
+                    "join HOST:PORT TOKEN, with a token that an admin makes by `coordinator user "
+                    "add NAME`",
+                    target));
+  }
+  if (!credentials.ok()) return credentials;
+  const Certificate& certificate = credentials->certificate;
+  const WallTime now = SystemClock().WallNow();
+  if (certificate.not_after() < now) {
+    return absl::FailedPreconditionError(
+        fmt::format("your certificate ended on {}: coordinator join HOST:PORT TOKEN, with a new "
+                    "token of `coordinator user add {}`",
+                    FormatUtc(certificate.not_after()), credentials->identity.name));
+  }
+  if (certificate.not_before() > now) {
+    return absl::FailedPreconditionError(
+        fmt::format("your certificate is good from {} on, and the clock of this machine says {}",
+                    FormatUtc(certificate.not_before()), FormatUtc(now)));
+  }
+  return credentials;
 }
 
 bool IsSocketThere(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
@@ -253,6 +299,14 @@ absl::Status Client::ReadLogs(const v1::ReadLogsRequest& request, Cancellation& 
   return status;
 }
 
+std::string UserTrustDirectory() {
+  const char* config = std::getenv("XDG_CONFIG_HOME");
+  if (config != nullptr && *config == '/') return fmt::format("{}/muster/trust", config);
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home != '/') return "";
+  return fmt::format("{}/.config/muster/trust", home);
+}
+
 absl::StatusOr<std::optional<ServerAddress>> FindServer(const std::string& flag) {
   ServerAddress address;
   const char* variable = std::getenv("MUSTER_SERVER");
@@ -272,20 +326,22 @@ absl::StatusOr<std::optional<ServerAddress>> FindServer(const std::string& flag)
         return std::optional(ServerAddress{"unix:" + path, "default socket"});
       }
     }
-    return std::nullopt;
+    return FindJoinedServer();
   }
   if (address.target.starts_with("/")) address.target = "unix:" + address.target;
-  if (!address.target.starts_with("unix:") || address.target.size() == 5) {
+  if (!CheckTarget(address.target).ok()) {
     return absl::InvalidArgumentError(
-        fmt::format("{}: expected unix:/path/to/socket, got '{}'", address.origin, address.target));
+        fmt::format("{}: expected HOST:PORT or unix:/path/to/socket, got '{}'", address.origin,
+                    address.target));
   }
   return std::optional(std::move(address));
 }
 
 std::string NoServerText(bool local_possible) {
   std::string text =
-      "no coordinator: neither --server nor MUSTER_SERVER is given, and there is no socket at "
-      "$XDG_RUNTIME_DIR/muster/coordinator.sock or /run/muster/coordinator.sock";
+      "no coordinator: neither --server nor MUSTER_SERVER is given, there is no socket at "
+      "$XDG_RUNTIME_DIR/muster/coordinator.sock or /run/muster/coordinator.sock, and you have not "
+      "joined a cluster (coordinator join)";
   if (local_possible) {
     text +=
         "\nto run on this machine alone, with a coordinator and agents just for this job, add "
@@ -295,9 +351,15 @@ std::string NoServerText(bool local_possible) {
 }
 
 absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& target) {
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> control = MakeChannel(target);
+  const auto make = [&](ChannelUse use) -> absl::StatusOr<std::shared_ptr<grpc::Channel>> {
+    if (IsUnixTarget(target)) return MakeChannel(target, use);
+    const absl::StatusOr<Credentials> credentials = CredentialsForCalls(target);
+    if (!credentials.ok()) return credentials.status();
+    return MakeMemberChannel(*credentials, target, use);
+  };
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> control = make(ChannelUse::kControl);
   if (!control.ok()) return control.status();
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> logs = MakeChannel(target, ChannelUse::kLogs);
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> logs = make(ChannelUse::kLogs);
   if (!logs.ok()) return logs.status();
   return std::make_unique<Client>(*std::move(control), *std::move(logs));
 }

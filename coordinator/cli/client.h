@@ -60,19 +60,27 @@ class Client final : public JobSource {
 
 // Address of the coordinator that a command goes to.
 struct ServerAddress {
-  std::string target;  // unix:/path
-  // How it was found: "--server", "MUSTER_SERVER" or "default socket".
+  // unix:/path or HOST:PORT.
+  std::string target;
+  // How it was found: "--server", "MUSTER_SERVER", "default socket", or the folder of
+  // UserTrustDirectory.
   std::string origin;
 };
 
-// `flag` (--server) when not empty, else MUSTER_SERVER, else the first default socket that exists.
-// Nothing when there is none of these. INVALID_ARGUMENT for an address that this version cannot
-// use.
+// Where this user's certificate of a cluster is: $XDG_CONFIG_HOME/muster/trust, else
+// ~/.config/muster/trust. Empty when neither variable is set.
+std::string UserTrustDirectory();
+
+// `flag` (--server) when not empty, else MUSTER_SERVER, else the first default socket that exists,
+// else the coordinator that this user has joined. Nothing when there is none of these.
+// INVALID_ARGUMENT for what is no address.
 absl::StatusOr<std::optional<ServerAddress>> FindServer(const std::string& flag);
 
 // What to say when there is no coordinator; `local_possible` names --local.
 std::string NoServerText(bool local_possible);
 
+// HOST:PORT takes the certificate of UserTrustDirectory; FAILED_PRECONDITION, with what to do,
+// without one that is good.
 absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& target);
 
 }  // namespace muster

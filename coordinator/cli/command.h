@@ -42,6 +42,8 @@ int RunInit(Arguments arguments, Reporter& reporter);
 int RunToken(Arguments arguments, Reporter& reporter);
 int RunMembers(Arguments arguments, Reporter& reporter);
 int RunRevoke(Arguments arguments, Reporter& reporter);
+int RunUser(Arguments arguments, Reporter& reporter);
+int RunJoin(Arguments arguments, Reporter& reporter);
 
 // Help on all commands, or on the one that `arguments` name.
 int RunHelp(Arguments arguments, Reporter& reporter);

@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-constexpr std::array<Command, 17> kCommands = {{
+constexpr std::array<Command, 19> kCommands = {{
     {"submit", "run the job of a job.yaml and follow it", RunSubmit, true},
     {"spawn", "run a script on every slot of every host, from flags alone", RunSpawn, true},
     {"list", "list jobs, the newest first", RunList},
@@ -27,6 +27,8 @@ constexpr std::array<Command, 17> kCommands = {{
     {"serve", "run the coordinator as a daemon", RunServe, true, "info"},
     {"init", "make a cluster whose nodes join over the network", RunInit},
     {"token", "make, list and delete tokens with which nodes join", RunToken},
+    {"user", "add, list and remove people who submit jobs over the network", RunUser},
+    {"join", "become a user of a cluster, with a token", RunJoin},
     {"members", "list who belongs to the cluster", RunMembers},
     {"revoke", "shut a member out", RunRevoke},
 }};

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <grp.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -73,6 +74,16 @@ int RunServe(Arguments arguments, Reporter& reporter) {
       "socket", "PATH", &options.socket,
       fmt::format("where to listen (default {})",
                   options.socket.empty() ? "none: XDG_RUNTIME_DIR is not set" : options.socket));
+  flags.Value(
+      "socket-group", "GROUP",
+      [&options](std::string_view value) -> std::string {
+        const group* const found = ::getgrnam(std::string(value).c_str());
+        if (found == nullptr) return fmt::format("there is no group '{}'", value);
+        options.socket_group = found->gr_gid;
+        return "";
+      },
+      "whose members may submit jobs through the socket, each under the own name (default: only "
+      "this user and root)");
   flags.Text("listen", "HOST:PORT", &options.listen,
              "where agents and users of the network reach it, once `coordinator init` has made a "
              "cluster (default :7443, every address); empty: nowhere");

@@ -46,6 +46,12 @@ std::string Text(const Json& json) { return json.dump(2) + "\n"; }
 std::string RenderNewToken(const v1::CreateTokenResponse& token) {
   const v1::Token& info = token.info();
   const std::string address = token.addresses().empty() ? "HOST:7443" : token.addresses(0);
+  if (info.kind() == v1::MEMBER_USER) {
+    return fmt::format(
+        "good for user {} until {}; for that person to type:\n"
+        "  coordinator join {} {}\n",
+        info.name(), TimeUtil::ToString(info.expire_time()), address, token.token());
+  }
   return fmt::format(
       "good for {} {} until {}; on each of them:\n"
       "  agent join {} {}\n",

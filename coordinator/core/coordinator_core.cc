@@ -31,30 +31,36 @@ std::optional<NodeId> CoordinatorCore::NodeOfSession(const std::string& session_
   return impl_->NodeOfSession(session_id);
 }
 
+bool CoordinatorCore::MaySee(const JobId& job, const Caller& caller) const {
+  return impl_->MaySee(job, caller);
+}
 void CoordinatorCore::SubmitJob(v1::SubmitJobRequest request, Caller caller, Reply<v1::Job> done) {
   impl_->SubmitJob(std::move(request), std::move(caller), std::move(done));
 }
 void CoordinatorCore::PlanJob(v1::PlanJobRequest request, Caller caller, Reply<v1::Plan> done) {
   impl_->PlanJob(std::move(request), std::move(caller), std::move(done));
 }
-void CoordinatorCore::GetJob(v1::GetJobRequest request, Reply<v1::Job> done) {
-  impl_->GetJob(std::move(request), std::move(done));
+void CoordinatorCore::GetJob(v1::GetJobRequest request, Caller caller, Reply<v1::Job> done) {
+  impl_->GetJob(std::move(request), std::move(caller), std::move(done));
 }
-void CoordinatorCore::ListJobs(v1::ListJobsRequest request, Reply<v1::ListJobsResponse> done) {
-  impl_->ListJobs(std::move(request), std::move(done));
+void CoordinatorCore::ListJobs(v1::ListJobsRequest request, Caller caller,
+                               Reply<v1::ListJobsResponse> done) {
+  impl_->ListJobs(std::move(request), std::move(caller), std::move(done));
 }
-void CoordinatorCore::CancelJob(v1::CancelJobRequest request, Reply<v1::Job> done) {
-  impl_->CancelJob(std::move(request), std::move(done));
+void CoordinatorCore::CancelJob(v1::CancelJobRequest request, Caller caller, Reply<v1::Job> done) {
+  impl_->CancelJob(std::move(request), std::move(caller), std::move(done));
 }
-void CoordinatorCore::SignalJob(v1::SignalJobRequest request, Reply<v1::SignalJobResponse> done) {
-  impl_->SignalJob(std::move(request), std::move(done));
+void CoordinatorCore::SignalJob(v1::SignalJobRequest request, Caller caller,
+                                Reply<v1::SignalJobResponse> done) {
+  impl_->SignalJob(std::move(request), std::move(caller), std::move(done));
 }
 void CoordinatorCore::ListNodes(v1::ListNodesRequest request, Reply<v1::ListNodesResponse> done) {
   impl_->ListNodes(std::move(request), std::move(done));
 }
 
-absl::StatusOr<WatchHandle> CoordinatorCore::WatchJob(const JobId& job, JobWatcher* watcher) {
-  return impl_->WatchJob(job, watcher);
+absl::StatusOr<WatchHandle> CoordinatorCore::WatchJob(const JobId& job, const Caller& caller,
+                                                      JobWatcher* watcher) {
+  return impl_->WatchJob(job, caller, watcher);
 }
 std::optional<JobUpdate> CoordinatorCore::TakeUpdate(WatchHandle watch) {
   return impl_->TakeUpdate(watch);

@@ -32,6 +32,7 @@
 
 #include "common/base/executor.h"
 #include "common/base/ids.h"
+#include "coordinator/core/caller.h"
 #include "coordinator/core/store.h"
 #include "coordinator/session/agent_sink.h"
 #include "muster/v1/agent.pb.h"
@@ -64,12 +65,6 @@ struct CoordinatorOptions {
   size_t max_ended_ranks = 500'000;
   // Receives what an operator should know, one line of key=value pairs each. May be empty.
   std::function<void(NoteLevel, std::string_view)> note;
-};
-
-// Who calls. Authentication is the transport's work.
-struct Caller {
-  // Name of the user; empty when it is not known (then a job that names a user is refused).
-  std::string user;
 };
 
 // Names one watch. Never used twice.
@@ -151,21 +146,26 @@ class CoordinatorCore {
   template <typename T>
   using Reply = std::function<void(absl::StatusOr<T>)>;
 
-  // Answers once the job is stored. INVALID_ARGUMENT lists every problem of the spec.
+  // Jobs of others are not there for those who are no admins: not found, not listed.
+
+  // True when there is such a job for this caller.
+  bool MaySee(const JobId& job, const Caller& caller) const;
+  // Answers once the job is stored. INVALID_ARGUMENT lists every problem of the spec. Request ids
+  // are the caller's own.
   void SubmitJob(v1::SubmitJobRequest request, Caller caller, Reply<v1::Job> done);
   // Answers with a plan on the nodes that are there; hosts without a node are planned as written.
   void PlanJob(v1::PlanJobRequest request, Caller caller, Reply<v1::Plan> done);
   // RESOURCE_EXHAUSTED while what became of the job cannot be stored: a crash would take it back.
   // The same for a page of jobs with such a one.
-  void GetJob(v1::GetJobRequest request, Reply<v1::Job> done);
-  void ListJobs(v1::ListJobsRequest request, Reply<v1::ListJobsResponse> done);
+  void GetJob(v1::GetJobRequest request, Caller caller, Reply<v1::Job> done);
+  void ListJobs(v1::ListJobsRequest request, Caller caller, Reply<v1::ListJobsResponse> done);
   // Answers once the request is stored; the job may still be STOPPING.
-  void CancelJob(v1::CancelJobRequest request, Reply<v1::Job> done);
-  void SignalJob(v1::SignalJobRequest request, Reply<v1::SignalJobResponse> done);
+  void CancelJob(v1::CancelJobRequest request, Caller caller, Reply<v1::Job> done);
+  void SignalJob(v1::SignalJobRequest request, Caller caller, Reply<v1::SignalJobResponse> done);
   void ListNodes(v1::ListNodesRequest request, Reply<v1::ListNodesResponse> done);
 
   // Begins a watch; OnUpdateReady follows soon. NOT_FOUND when there is no such job.
-  absl::StatusOr<WatchHandle> WatchJob(const JobId& job, JobWatcher* watcher);
+  absl::StatusOr<WatchHandle> WatchJob(const JobId& job, const Caller& caller, JobWatcher* watcher);
   // What changed since the last call; nothing when nothing did, or when the watch is gone.
   std::optional<JobUpdate> TakeUpdate(WatchHandle watch);
   // Ends a watch. The watcher is not called again. Unknown watches are ignored.

@@ -274,9 +274,6 @@ bool CoordinatorCore::Impl::AddLaunch(JobEntry& entry, const AttemptRecord& atte
   v1::LaunchSpec& launch = *assignment.mutable_launch();
   launch = entry.layout->nodes(static_cast<int>(node_index)).launch();
   AddEnvironment(*entry.record.spec, attempt.nodes[node_index].host, launch);
-  // The submitter is who ranks run as in this version (CheckSpec), and that is the agent's own
-  // user.
-  launch.clear_user();
   launch.set_holder(entry.record.submitter.empty()
                         ? fmt::format("job {}", entry.id.value())
                         : fmt::format("{}, job {}", entry.record.submitter, entry.id.value()));

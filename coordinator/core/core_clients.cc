@@ -29,7 +29,21 @@ absl::Status NoSuchJob(const std::string& id) {
   return absl::NotFoundError(fmt::format("there is no job {}", id));
 }
 
+bool IsFor(const JobEntry& entry, const Caller& caller) {
+  return caller.admin || (!caller.user.empty() && entry.record.submitter == caller.user);
+}
+
 }  // namespace
+
+bool CoordinatorCore::Impl::MaySee(const JobId& job, const Caller& caller) const {
+  const JobEntry* entry = jobs_.Find(job);
+  return entry != nullptr && IsFor(*entry, caller);
+}
+
+JobEntry* CoordinatorCore::Impl::FindFor(const Caller& caller, const std::string& job) {
+  JobEntry* entry = jobs_.Find(JobId(job));
+  return entry != nullptr && IsFor(*entry, caller) ? entry : nullptr;
+}
 
 absl::StatusOr<v1::Job> CoordinatorCore::Impl::View(const JobEntry& entry) const {
   if (!entry.stored()) return CannotStore();
@@ -55,9 +69,9 @@ void CoordinatorCore::Impl::SubmitJob(v1::SubmitJobRequest request, Caller calle
   }
   Enqueue([this, request = std::move(request), caller = std::move(caller),
            done = std::move(done)]() mutable {
-    JobEntry* entry = jobs_.FindByRequest(request.request_id());
+    JobEntry* entry = jobs_.FindByRequest(caller.user, request.request_id());
     if (entry == nullptr) {
-      const absl::Status fit = CheckSpec(request.spec(), caller.user);
+      const absl::Status fit = CheckSpec(request.spec(), caller);
       if (!fit.ok()) {
         afterwards_.push_back({[done = std::move(done), fit] { done(fit); }, true});
         return;
@@ -72,6 +86,8 @@ void CoordinatorCore::Impl::SubmitJob(v1::SubmitJobRequest request, Caller calle
         submitted.add_warnings(std::move(warning));
       }
       *submitted.mutable_spec() = std::move(*request.mutable_spec());
+      // From now on it does not matter who asks.
+      if (submitted.spec().user().empty()) submitted.mutable_spec()->set_user(caller.user);
       Record(*entry, std::move(event));
     }
     afterwards_.push_back({[this, id = entry->id, done = std::move(done)] {
@@ -85,9 +101,10 @@ void CoordinatorCore::Impl::SubmitJob(v1::SubmitJobRequest request, Caller calle
 
 void CoordinatorCore::Impl::PlanJob(v1::PlanJobRequest request, Caller caller,
                                     Reply<v1::Plan> done) {
+  if (request.spec().user().empty()) request.mutable_spec()->set_user(caller.user);
   Answer([this, request = std::move(request), caller = std::move(caller), done = std::move(done)] {
     const v1::JobSpec& spec = request.spec();
-    const absl::Status fit = CheckSpec(spec, caller.user);
+    const absl::Status fit = CheckSpec(spec, caller);
     if (!fit.ok()) return done(fit);
     const NodeInventory& inventory = nodes_.Alive();
     const HostMatches matches = MatchHosts(spec.hosts(), inventory.nodes);
@@ -115,17 +132,17 @@ void CoordinatorCore::Impl::PlanJob(v1::PlanJobRequest request, Caller caller,
   });
 }
 
-void CoordinatorCore::Impl::GetJob(v1::GetJobRequest request, Reply<v1::Job> done) {
-  Answer([this, id = request.job_id(), done = std::move(done)] {
-    const JobEntry* entry = jobs_.Find(JobId(id));
+void CoordinatorCore::Impl::GetJob(v1::GetJobRequest request, Caller caller, Reply<v1::Job> done) {
+  Answer([this, id = request.job_id(), caller = std::move(caller), done = std::move(done)] {
+    const JobEntry* entry = FindFor(caller, id);
     if (entry == nullptr) return done(NoSuchJob(id));
     done(View(*entry));
   });
 }
 
-void CoordinatorCore::Impl::ListJobs(v1::ListJobsRequest request,
+void CoordinatorCore::Impl::ListJobs(v1::ListJobsRequest request, Caller caller,
                                      Reply<v1::ListJobsResponse> done) {
-  Answer([this, request = std::move(request), done = std::move(done)] {
+  Answer([this, request = std::move(request), caller = std::move(caller), done = std::move(done)] {
     const int size = request.page_size() <= 0 ? kDefaultPageSize
                                               : std::min<int>(request.page_size(), kMaxPageSize);
     auto it = jobs_.by_sequence().rbegin();
@@ -139,18 +156,21 @@ void CoordinatorCore::Impl::ListJobs(v1::ListJobsRequest request,
     v1::ListJobsResponse response;
     uint64_t last = 0;
     for (; it != jobs_.by_sequence().rend() && response.jobs_size() < size; ++it) {
+      last = it->first;
+      if (!IsFor(*it->second, caller)) continue;
       if (!it->second->stored()) return done(CannotStore());
       *response.add_jobs() = ViewJob(*it->second, nodes_, {.nodes = true, .ranks = false});
-      last = it->first;
     }
     if (it != jobs_.by_sequence().rend()) response.set_next_page_token(std::to_string(last));
     done(std::move(response));
   });
 }
 
-void CoordinatorCore::Impl::CancelJob(v1::CancelJobRequest request, Reply<v1::Job> done) {
-  Enqueue([this, request = std::move(request), done = std::move(done)]() mutable {
-    JobEntry* entry = jobs_.Find(JobId(request.job_id()));
+void CoordinatorCore::Impl::CancelJob(v1::CancelJobRequest request, Caller caller,
+                                      Reply<v1::Job> done) {
+  Enqueue([this, request = std::move(request), caller = std::move(caller),
+           done = std::move(done)]() mutable {
+    JobEntry* entry = FindFor(caller, request.job_id());
     absl::Status fit;
     if (entry == nullptr) {
       fit = NoSuchJob(request.job_id());
@@ -181,10 +201,10 @@ void CoordinatorCore::Impl::CancelJob(v1::CancelJobRequest request, Reply<v1::Jo
   });
 }
 
-void CoordinatorCore::Impl::SignalJob(v1::SignalJobRequest request,
+void CoordinatorCore::Impl::SignalJob(v1::SignalJobRequest request, Caller caller,
                                       Reply<v1::SignalJobResponse> done) {
-  Answer([this, request = std::move(request), done = std::move(done)] {
-    const JobEntry* entry = jobs_.Find(JobId(request.job_id()));
+  Answer([this, request = std::move(request), caller = std::move(caller), done = std::move(done)] {
+    const JobEntry* entry = FindFor(caller, request.job_id());
     if (entry == nullptr) return done(NoSuchJob(request.job_id()));
     if (request.signal() < 1 || request.signal() > kHighestSignal) {
       return done(
@@ -243,8 +263,9 @@ void CoordinatorCore::Impl::ListNodes(v1::ListNodesRequest, Reply<v1::ListNodesR
   });
 }
 
-absl::StatusOr<WatchHandle> CoordinatorCore::Impl::WatchJob(const JobId& job, JobWatcher* watcher) {
-  JobEntry* entry = jobs_.Find(job);
+absl::StatusOr<WatchHandle> CoordinatorCore::Impl::WatchJob(const JobId& job, const Caller& caller,
+                                                            JobWatcher* watcher) {
+  JobEntry* entry = FindFor(caller, job.value());
   if (entry == nullptr) return NoSuchJob(job.value());
   const WatchHandle handle = watches_.Add(*entry, watcher);
   // Told in a turn of its own: never from inside this call, and only what is stored.

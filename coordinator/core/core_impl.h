@@ -47,14 +47,15 @@ class CoordinatorCore::Impl {
   void GiveUpNode(const NodeId& node, std::string reason);
 
   // --- core_clients.cc ---
+  bool MaySee(const JobId& job, const Caller& caller) const;
   void SubmitJob(v1::SubmitJobRequest request, Caller caller, Reply<v1::Job> done);
   void PlanJob(v1::PlanJobRequest request, Caller caller, Reply<v1::Plan> done);
-  void GetJob(v1::GetJobRequest request, Reply<v1::Job> done);
-  void ListJobs(v1::ListJobsRequest request, Reply<v1::ListJobsResponse> done);
-  void CancelJob(v1::CancelJobRequest request, Reply<v1::Job> done);
-  void SignalJob(v1::SignalJobRequest request, Reply<v1::SignalJobResponse> done);
+  void GetJob(v1::GetJobRequest request, Caller caller, Reply<v1::Job> done);
+  void ListJobs(v1::ListJobsRequest request, Caller caller, Reply<v1::ListJobsResponse> done);
+  void CancelJob(v1::CancelJobRequest request, Caller caller, Reply<v1::Job> done);
+  void SignalJob(v1::SignalJobRequest request, Caller caller, Reply<v1::SignalJobResponse> done);
   void ListNodes(v1::ListNodesRequest request, Reply<v1::ListNodesResponse> done);
-  absl::StatusOr<WatchHandle> WatchJob(const JobId& job, JobWatcher* watcher);
+  absl::StatusOr<WatchHandle> WatchJob(const JobId& job, const Caller& caller, JobWatcher* watcher);
   std::optional<JobUpdate> TakeUpdate(WatchHandle watch) { return watches_.Take(watch); }
   void Unwatch(WatchHandle watch) { watches_.Remove(watch); }
 
@@ -137,6 +138,8 @@ class CoordinatorCore::Impl {
   void Tick();
 
   // --- Clients, core_clients.cc ---
+  // The job, if it is there for this caller.
+  JobEntry* FindFor(const Caller& caller, const std::string& job);
   // A job as clients see it; RESOURCE_EXHAUSTED while it shows something that cannot be stored.
   absl::StatusOr<v1::Job> View(const JobEntry& entry) const;
   absl::Status CannotStore() const;

@@ -19,7 +19,7 @@ void JobIndex::Remove(JobEntry& entry) {
   waiting_.erase(&entry);
   if (ended_.erase(entry.sequence) > 0) ended_ranks_ -= RanksOf(entry);
   by_sequence_.erase(entry.sequence);
-  const auto request = by_request_.find(entry.record.request_id);
+  const auto request = by_request_.find({entry.record.submitter, entry.record.request_id});
   if (request != by_request_.end() && request->second == &entry) by_request_.erase(request);
   for (const AttemptRecord& attempt : entry.record.attempts) {
     for (const NodeProgress& node : attempt.nodes) DropRef(node.node, entry, attempt.number);
@@ -42,7 +42,7 @@ void JobIndex::Update(JobEntry& entry) {
   const JobRecord& record = entry.record;
   if (record.state == v1::Job::PENDING) {
     waiting_.insert(&entry);
-    if (!record.request_id.empty()) by_request_[record.request_id] = &entry;
+    if (!record.request_id.empty()) by_request_[{record.submitter, record.request_id}] = &entry;
   } else {
     waiting_.erase(&entry);
   }
@@ -67,9 +67,9 @@ size_t JobIndex::RanksOf(const JobEntry& entry) {
   return ranks;
 }
 
-JobEntry* JobIndex::FindByRequest(const std::string& request_id) {
+JobEntry* JobIndex::FindByRequest(const std::string& submitter, const std::string& request_id) {
   if (request_id.empty()) return nullptr;
-  const auto it = by_request_.find(request_id);
+  const auto it = by_request_.find({submitter, request_id});
   return it == by_request_.end() ? nullptr : it->second;
 }
 

@@ -81,7 +81,8 @@ class JobIndex {
   // Brings the index in step with the record, after it changed. Cheap when nothing indexed changed.
   void Update(JobEntry& entry);
 
-  JobEntry* FindByRequest(const std::string& request_id);
+  // The job that a submitter sent with this request id; null for an empty id.
+  JobEntry* FindByRequest(const std::string& submitter, const std::string& request_id);
   // Attempts that a node has something of: they are not over, or may still run there, or its output
   // is not stored yet.
   const std::vector<AttemptNodeRef>& OnNode(const NodeId& node) const;
@@ -111,7 +112,8 @@ class JobIndex {
   uint64_t last_sequence_ = 0;
   uint64_t first_volatile_revision_ = 0;
   absl::flat_hash_map<JobId, std::unique_ptr<JobEntry>> jobs_;
-  absl::flat_hash_map<std::string, JobEntry*> by_request_;
+  // By submitter and request id.
+  absl::flat_hash_map<std::pair<std::string, std::string>, JobEntry*> by_request_;
   absl::flat_hash_map<NodeId, std::vector<AttemptNodeRef>> on_node_;
   std::map<uint64_t, JobEntry*> by_sequence_;
   std::map<uint64_t, JobEntry*> ended_;

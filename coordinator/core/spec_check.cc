@@ -12,6 +12,7 @@ namespace muster {
 namespace {
 
 constexpr uint32_t kMaxAttempts = 1000;
+constexpr size_t kMaxUserBytes = 256;
 
 class Problems {
  public:
@@ -90,15 +91,25 @@ void CheckStall(const v1::JobSpec& spec, Problems& problems) {
   }
 }
 
+// Whether a node knows the user, and lets it run there, is the node's to say.
+void CheckUser(const std::string& user, const Caller& caller, Problems& problems) {
+  if (user.empty() || user == caller.user) return;
+  if (user.size() > kMaxUserBytes ||
+      std::any_of(user.begin(), user.end(), [](unsigned char c) { return c <= ' '; })) {
+    problems.Add("user: not the name of a user");
+  } else if (!caller.admin) {
+    problems.Add(fmt::format(
+        "user: ranks of jobs that \"{}\" submits run as \"{}\"; only an admin may name another "
+        "user, got \"{}\"",
+        caller.user, caller.user, user));
+  }
+}
+
 }  // namespace
 
-absl::Status CheckSpec(const v1::JobSpec& spec, std::string_view user) {
+absl::Status CheckSpec(const v1::JobSpec& spec, const Caller& caller) {
   Problems problems;
-  if (!spec.user().empty() && spec.user() != user) {
-    problems.Unsupported(fmt::format("user: running as \"{}\" rather than as the submitter{}",
-                                     spec.user(),
-                                     user.empty() ? "" : fmt::format(" \"{}\"", user)));
-  }
+  CheckUser(spec.user(), caller, problems);
   if (spec.has_container()) problems.Unsupported("container");
   if (spec.has_stall()) CheckStall(spec, problems);
   if (!spec.log_policies().empty()) problems.Unsupported("log_policies");

@@ -7,13 +7,14 @@
 #include <string_view>
 #include <vector>
 
+#include "coordinator/core/caller.h"
 #include "muster/v1/job_spec.pb.h"
 
 namespace muster {
 
-// INVALID_ARGUMENT with every problem of the spec, one per line. `user` submits it; empty when it
-// is not known. What this version does not support is refused, never silently left out.
-absl::Status CheckSpec(const v1::JobSpec& spec, std::string_view user);
+// INVALID_ARGUMENT with every problem of the spec, one per line. `caller` submits it; no name when
+// it is not known. What this version does not support is refused, never silently left out.
+absl::Status CheckSpec(const v1::JobSpec& spec, const Caller& caller);
 
 // Things that are accepted and have no effect yet, for the user to know. They change how fast a job
 // runs or what is checked before, not what it does.

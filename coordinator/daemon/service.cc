@@ -82,9 +82,13 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Start(ServiceOptions options) 
   parts->lock = *std::move(lock);
 
   const std::string folder = options.socket.substr(0, options.socket.rfind('/'));
+  const bool made = !folder.empty() && ::access(folder.c_str(), F_OK) != 0;
   if (!folder.empty()) status = MakeStateDirectory(folder);
   if (!status.ok()) return status;
-  absl::StatusOr<std::unique_ptr<AcceptLoop>> listener = AcceptLoop::Listen(options.socket);
+  // The socket says who may connect; a folder of our own lets people come that far.
+  if (made && options.socket_group.has_value()) (void)::chmod(folder.c_str(), 0755);
+  absl::StatusOr<std::unique_ptr<AcceptLoop>> listener =
+      AcceptLoop::Listen(options.socket, options.socket_group);
   if (!listener.ok()) return listener.status();
 
   CoordinatorConfig config;

@@ -11,9 +11,11 @@
 #pragma once
 
 #include <absl/status/statusor.h>
+#include <sys/types.h>
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,8 @@ struct ServiceOptions {
   std::string state_directory;
   // Absolute path of the Unix socket; its folder is made when it is missing.
   std::string socket;
+  // Group whose members may submit jobs through the socket; nothing: only this user and root.
+  std::optional<gid_t> socket_group;
   // Where to listen on the network once `coordinator init` has made a cluster; see NetworkOptions.
   // Empty: nowhere.
   std::string listen;

@@ -6,12 +6,14 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "common/base/annotate.h"
+#include "common/io/account.h"
 #include "common/log/log.h"
 
 namespace muster {
@@ -28,18 +30,20 @@ bool SomebodyListens(const sockaddr_un& address) {
 
 }  // namespace
 
-AcceptLoop::AcceptLoop(std::string path, UniqueFd listener)
-    : path_(std::move(path)), listener_(std::move(listener)), acceptor_(path_) {
+AcceptLoop::AcceptLoop(std::string path, std::optional<gid_t> group, UniqueFd listener)
+    : path_(std::move(path)), group_(group), listener_(std::move(listener)), acceptor_(path_) {
   RememberPlace();
+  if (group_.has_value()) names_ = std::make_unique<WorkerThread>("user-names");
 }
 
-absl::StatusOr<std::unique_ptr<AcceptLoop>> AcceptLoop::Listen(const std::string& path) {
-  absl::StatusOr<UniqueFd> listener = Bind(path);
+absl::StatusOr<std::unique_ptr<AcceptLoop>> AcceptLoop::Listen(const std::string& path,
+                                                               std::optional<gid_t> group) {
+  absl::StatusOr<UniqueFd> listener = Bind(path, group);
   if (!listener.ok()) return listener.status();
-  return std::unique_ptr<AcceptLoop>(new AcceptLoop(path, *std::move(listener)));
+  return std::unique_ptr<AcceptLoop>(new AcceptLoop(path, group, *std::move(listener)));
 }
 
-absl::StatusOr<UniqueFd> AcceptLoop::Bind(const std::string& path) {
+absl::StatusOr<UniqueFd> AcceptLoop::Bind(const std::string& path, std::optional<gid_t> group) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() > kMaxPathBytes) {
@@ -63,13 +67,21 @@ absl::StatusOr<UniqueFd> AcceptLoop::Bind(const std::string& path) {
     result = bind_it();
   }
   if (result != 0) return ErrnoStatus(errno, fmt::format("bind {}", path));
-  if (::chmod(path.c_str(), 0600) != 0) return ErrnoStatus(errno, fmt::format("chmod {}", path));
+  // Nobody can connect before `listen`, so it does not matter what the mode was.
+  if (group.has_value() && ::chown(path.c_str(), uid_t{0} - 1, *group) != 0) {
+    return ErrnoStatus(errno, fmt::format("give {} to group {}", path, *group));
+  }
+  if (::chmod(path.c_str(), group.has_value() ? 0660 : 0600) != 0) {
+    return ErrnoStatus(errno, fmt::format("chmod {}", path));
+  }
   if (::listen(listener.get(), 1024) != 0)
     return ErrnoStatus(errno, fmt::format("listen {}", path));
   return listener;
 }
 
 AcceptLoop::~AcceptLoop() {
+  alive_.reset();
+  names_.reset();
   if (loop_ != nullptr) loop_->Cancel(watch_timer_);
   if (IsInPlace()) ::unlink(path_.c_str());
 }
@@ -89,8 +101,8 @@ bool AcceptLoop::IsInPlace() const {
 void AcceptLoop::WatchPlace() {
   watch_timer_ = loop_->PostAfter(kWatchInterval, [this] { WatchPlace(); });
   if (IsInPlace()) return;
-  ::mkdir(path_.substr(0, path_.rfind('/')).c_str(), 0700);
-  absl::StatusOr<UniqueFd> listener = Bind(path_);
+  ::mkdir(path_.substr(0, path_.rfind('/')).c_str(), group_.has_value() ? 0755 : 0700);
+  absl::StatusOr<UniqueFd> listener = Bind(path_, group_);
   if (!listener.ok()) {
     if (std::exchange(place_taken_told_, true)) return;
     spdlog::error("the socket is gone and cannot be made again path={} error={}", LogQuoted(path_),
@@ -121,14 +133,31 @@ void AcceptLoop::Accept() {
 void AcceptLoop::OnConnection(UniqueFd connection) {
   ucred who = {};
   socklen_t size = sizeof who;
-  if (::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 ||
-      !peers_->MayConnect(who.uid)) {
-    spdlog::warn("connection refused path={} uid={} pid={}", LogQuoted(path_), who.uid, who.pid);
-    return;
+  if (::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) {
+    return Refuse(who.uid, who.pid);
   }
+  if (peers_->IsOwner(who.uid)) return TakeIn(std::move(connection), who.uid, "");
+  // The kernel has looked at the mode of the socket; without a group that is nobody else's.
+  if (!group_.has_value()) return Refuse(who.uid, who.pid);
+  names_->Post([this, alive = std::weak_ptr<int>(alive_), who,
+                connection = std::make_shared<UniqueFd>(std::move(connection))] {
+    loop_->Post([this, alive, who, connection, user = AccountName(who.uid)] {
+      if (alive.expired()) return;
+      // Who has no name cannot be told from somebody whose name is that number.
+      if (user == std::to_string(who.uid)) return Refuse(who.uid, who.pid);
+      TakeIn(std::move(*connection), who.uid, user);
+    });
+  });
+}
+
+void AcceptLoop::TakeIn(UniqueFd connection, uid_t uid, std::string user) {
   // Before the server can see a call on it.
-  peers_->Accepted(connection.get(), who.uid);
+  peers_->Accepted(connection.get(), uid, std::move(user));
   grpc::AddInsecureChannelFromFd(server_, connection.Release());
+}
+
+void AcceptLoop::Refuse(uid_t uid, pid_t pid) const {
+  spdlog::warn("connection refused path={} uid={} pid={}", LogQuoted(path_), uid, pid);
 }
 
 }  // namespace muster

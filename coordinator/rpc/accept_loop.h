@@ -11,10 +11,12 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/io/event_loop.h"
 #include "common/io/unique_fd.h"
+#include "common/io/worker_thread.h"
 #include "coordinator/rpc/connection_acceptor.h"
 #include "coordinator/rpc/peers.h"
 
@@ -26,9 +28,11 @@ class AcceptLoop {
   // Longest path of a Unix socket.
   static constexpr size_t kMaxPathBytes = 107;
 
-  // Binds `path`, mode 0600. A socket that is left there and that nobody listens on is replaced.
-  // May be called before the loop runs, on any thread. INVALID_ARGUMENT: the path is too long.
-  static absl::StatusOr<std::unique_ptr<AcceptLoop>> Listen(const std::string& path);
+  // Binds `path`, mode 0600; with a group, 0660 and for members of that group. A socket that is
+  // left there and that nobody listens on is replaced. May be called before the loop runs, on any
+  // thread. INVALID_ARGUMENT: the path is too long.
+  static absl::StatusOr<std::unique_ptr<AcceptLoop>> Listen(
+      const std::string& path, std::optional<gid_t> group = std::nullopt);
   // Stops accepting and removes the socket, if it is still this one. Connections that the server
   // has go on.
   ~AcceptLoop();
@@ -40,16 +44,20 @@ class AcceptLoop {
   void Serve(EventLoop& loop, grpc::Server& server, LocalPeers& peers);
 
  private:
-  AcceptLoop(std::string path, UniqueFd listener);
-  static absl::StatusOr<UniqueFd> Bind(const std::string& path);
+  AcceptLoop(std::string path, std::optional<gid_t> group, UniqueFd listener);
+  static absl::StatusOr<UniqueFd> Bind(const std::string& path, std::optional<gid_t> group);
   void Accept();
   void OnConnection(UniqueFd connection);
+  void TakeIn(UniqueFd connection, uid_t uid, std::string user);
+  void Refuse(uid_t uid, pid_t pid) const;
   void RememberPlace();
   // True when the path still leads to `listener_`.
   bool IsInPlace() const;
   void WatchPlace();
 
   const std::string path_;
+  // Whose members may connect, besides the owner and root.
+  const std::optional<gid_t> group_;
   UniqueFd listener_;
   // Of the socket in the file system.
   ino_t inode_ = 0;
@@ -60,6 +68,10 @@ class AcceptLoop {
   LocalPeers* peers_ = nullptr;
   Executor::TimerId watch_timer_ = 0;
   bool place_taken_told_ = false;
+  // Asks for names of users, which may take long. Only with a group.
+  std::unique_ptr<WorkerThread> names_;
+  // Posted tasks look here whether this object still lives.
+  std::shared_ptr<int> alive_ = std::make_shared<int>(0);
 };
 
 }  // namespace muster

@@ -42,7 +42,7 @@ grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(grpc::CallbackServerContext*
                       const absl::Status size = CheckSize(asked.spec());
                       if (!size.ok()) return done(size);
                       services_.core.SubmitJob(
-                          std::move(asked), Caller{peer.user},
+                          std::move(asked), CallerOf(peer),
                           [this, done = std::move(done)](absl::StatusOr<v1::Job> job) {
                             if (job.ok() && services_.on_job_accepted) {
                               services_.on_job_accepted(JobId(job->job_id()));
@@ -59,7 +59,7 @@ grpc::ServerUnaryReactor* JobServiceImpl::PlanJob(grpc::CallbackServerContext* c
                     [this](v1::PlanJobRequest asked, const Peer& peer, auto done) {
                       const absl::Status size = CheckSize(asked.spec());
                       if (!size.ok()) return done(size);
-                      services_.core.PlanJob(std::move(asked), Caller{peer.user}, std::move(done));
+                      services_.core.PlanJob(std::move(asked), CallerOf(peer), std::move(done));
                     });
 }
 
@@ -67,9 +67,9 @@ grpc::ServerUnaryReactor* JobServiceImpl::GetJob(grpc::CallbackServerContext* ca
                                                  const v1::GetJobRequest* request,
                                                  v1::Job* response) {
   return ServeUnary(services_, call, "/muster.v1.JobService/GetJob", request, response,
-                    [this](v1::GetJobRequest asked, const Peer&, auto done) {
+                    [this](v1::GetJobRequest asked, const Peer& peer, auto done) {
                       services_.core.GetJob(
-                          std::move(asked),
+                          std::move(asked), CallerOf(peer),
                           [this, done = std::move(done)](absl::StatusOr<v1::Job> job) mutable {
                             if (!job.ok()) return done(std::move(job));
                             AddLogSizes(services_.logs, *std::move(job), std::move(done));
@@ -81,8 +81,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::ListJobs(grpc::CallbackServerContext* 
                                                    const v1::ListJobsRequest* request,
                                                    v1::ListJobsResponse* response) {
   return ServeUnary(services_, call, "/muster.v1.JobService/ListJobs", request, response,
-                    [this](v1::ListJobsRequest asked, const Peer&, auto done) {
-                      services_.core.ListJobs(std::move(asked), std::move(done));
+                    [this](v1::ListJobsRequest asked, const Peer& peer, auto done) {
+                      services_.core.ListJobs(std::move(asked), CallerOf(peer), std::move(done));
                     });
 }
 
@@ -90,8 +90,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::CancelJob(grpc::CallbackServerContext*
                                                     const v1::CancelJobRequest* request,
                                                     v1::Job* response) {
   return ServeUnary(services_, call, "/muster.v1.JobService/CancelJob", request, response,
-                    [this](v1::CancelJobRequest asked, const Peer&, auto done) {
-                      services_.core.CancelJob(std::move(asked), std::move(done));
+                    [this](v1::CancelJobRequest asked, const Peer& peer, auto done) {
+                      services_.core.CancelJob(std::move(asked), CallerOf(peer), std::move(done));
                     });
 }
 
@@ -99,8 +99,8 @@ grpc::ServerUnaryReactor* JobServiceImpl::SignalJob(grpc::CallbackServerContext*
                                                     const v1::SignalJobRequest* request,
                                                     v1::SignalJobResponse* response) {
   return ServeUnary(services_, call, "/muster.v1.JobService/SignalJob", request, response,
-                    [this](v1::SignalJobRequest asked, const Peer&, auto done) {
-                      services_.core.SignalJob(std::move(asked), std::move(done));
+                    [this](v1::SignalJobRequest asked, const Peer& peer, auto done) {
+                      services_.core.SignalJob(std::move(asked), CallerOf(peer), std::move(done));
                     });
 }
 
@@ -111,7 +111,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobServiceImpl::WatchJob(
   if (peer.role == Role::kNobody) {
     return new RefusedStream<grpc::ServerWriteReactor<v1::WatchJobResponse>>(Denied(kMethod));
   }
-  return ServeStream<WatchStream>(peer, services_, call, JobId(request->job_id()));
+  return ServeStream<WatchStream>(peer, services_, call, CallerOf(peer), JobId(request->job_id()));
 }
 
 grpc::ServerWriteReactor<v1::ReadLogsResponse>* JobServiceImpl::ReadLogs(
@@ -121,7 +121,7 @@ grpc::ServerWriteReactor<v1::ReadLogsResponse>* JobServiceImpl::ReadLogs(
   if (peer.role == Role::kNobody) {
     return new RefusedStream<grpc::ServerWriteReactor<v1::ReadLogsResponse>>(Denied(kMethod));
   }
-  return ServeStream<LogReader>(peer, services_, call, *request, hub_);
+  return ServeStream<LogReader>(peer, services_, call, CallerOf(peer), *request, hub_);
 }
 
 }  // namespace muster

@@ -22,9 +22,10 @@ Duration RefreshDelay(size_t ranks) {
 }  // namespace
 
 LogReader::LogReader(const ServiceContext& services, grpc::CallbackServerContext* call,
-                     v1::ReadLogsRequest request, LogReaderHub& hub)
+                     Caller caller, v1::ReadLogsRequest request, LogReaderHub& hub)
     : StreamReactor(services, call),
       job_(request.job_id()),
+      caller_(std::move(caller)),
       request_(std::move(request)),
       filter_(FilterOf(request_)),
       known_(KnownOf(request_)),
@@ -51,7 +52,7 @@ void LogReader::Ended() {
 void LogReader::NextAttempt() {
   if (closing_) return;
   const auto shape = services().core.ShapeOf(job_);
-  if (!shape.has_value()) {
+  if (!shape.has_value() || !services().core.MaySee(job_, caller_)) {
     Close(absl::NotFoundError(fmt::format("there is no job {}", job_.value())));
     return;
   }

@@ -43,7 +43,7 @@ class LogReader final : public StreamReactor<grpc::ServerWriteReactor<v1::ReadLo
   static constexpr std::chrono::seconds kPatience{30};
 
   // `hub` outlives this object.
-  LogReader(const ServiceContext& services, grpc::CallbackServerContext* call,
+  LogReader(const ServiceContext& services, grpc::CallbackServerContext* call, Caller caller,
             v1::ReadLogsRequest request, LogReaderHub& hub);
 
   // Reactions.
@@ -88,6 +88,7 @@ class LogReader final : public StreamReactor<grpc::ServerWriteReactor<v1::ReadLo
   v1::ReadLogsResponse ResponseFor(const LogReadQueue::Log& log, uint64_t offset) const;
 
   const JobId job_;
+  const Caller caller_;
   const v1::ReadLogsRequest request_;
   // Nothing: every byte is sent.
   const absl::StatusOr<std::optional<LogFilterOptions>> filter_;

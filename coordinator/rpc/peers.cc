@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 #include <grpcpp/support/client_interceptor.h>
-#include <pwd.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include <array>
 #include <utility>
 #include <vector>
+
+#include "common/io/account.h"
 
 namespace muster {
 namespace {
@@ -58,7 +59,7 @@ class SecretInterceptorFactory final
 }  // namespace
 
 LocalPeers::LocalPeers()
-    : owner_(::geteuid()), owner_name_(UserName(owner_)), secret_(MakeSecret()) {}
+    : owner_(::geteuid()), owner_name_(AccountName(owner_)), secret_(MakeSecret()) {}
 
 std::shared_ptr<grpc::Channel> LocalPeers::InProcessChannel(
     grpc::Server& server, const grpc::ChannelArguments& settings) const {
@@ -70,7 +71,7 @@ std::shared_ptr<grpc::Channel> LocalPeers::InProcessChannel(
 Peer LocalPeers::Identify(const grpc::CallbackServerContext& call) const {
   const auto secret = call.client_metadata().find(kSecretKey);
   if (secret != call.client_metadata().end() && secret->second == secret_) {
-    return {Role::kAdmin, owner_name_, std::nullopt};
+    return {.role = Role::kAdmin, .user = owner_name_};
   }
   return IdentifyConnection(call.peer());
 }
@@ -78,23 +79,14 @@ Peer LocalPeers::Identify(const grpc::CallbackServerContext& call) const {
 Peer LocalPeers::IdentifyConnection(const std::string& connection) const {
   MutexLock lock(mutex_);
   const auto found = users_.find(connection);
-  if (found == users_.end() || !MayConnect(found->second)) return {};
-  return {Role::kAdmin, found->second == owner_ ? owner_name_ : "root", std::nullopt};
+  return found == users_.end() ? Peer{} : found->second;
 }
 
-void LocalPeers::Accepted(int fd, uid_t uid) {
+void LocalPeers::Accepted(int fd, uid_t uid, std::string user) {
+  Peer peer = {.role = Role::kAdmin, .user = uid == owner_ ? owner_name_ : "root"};
+  if (!IsOwner(uid)) peer = {.role = Role::kSubmitter, .user = std::move(user)};
   MutexLock lock(mutex_);
-  users_[NameOfFd(fd)] = uid;
-}
-
-std::string UserName(uid_t uid) {
-  std::vector<char> buffer(4096);
-  passwd entry;
-  passwd* found = nullptr;
-  if (::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
-    return found->pw_name;
-  }
-  return fmt::format("{}", uid);
+  users_[NameOfFd(fd)] = std::move(peer);
 }
 
 }  // namespace muster

@@ -21,11 +21,11 @@ namespace muster {
 struct Peer {
   Role role = Role::kNobody;
   // Name of the user; empty when it is not known.
-  std::string user;
+  std::string user = "";
   // Node that the credentials are for; nothing when they are good for any.
-  std::optional<NodeId> node;
+  std::optional<NodeId> node = std::nullopt;
   // Serial number of its certificate; empty when it has none.
-  std::string serial;
+  std::string serial = "";
 };
 
 // Finds the peer of a call.
@@ -37,8 +37,8 @@ class PeerDirectory {
 };
 
 // Peers on this machine: connections made inside this process, and those of a Unix socket by what
-// the kernel says of the other end. The owner of this process and root are admins, others are
-// nobody.
+// the kernel says of the other end. The owner of this process and root are admins; others that were
+// let in submit jobs.
 class LocalPeers final : public PeerDirectory {
  public:
   LocalPeers();
@@ -52,10 +52,11 @@ class LocalPeers final : public PeerDirectory {
   std::shared_ptr<grpc::Channel> InProcessChannel(grpc::Server& server,
                                                   const grpc::ChannelArguments& settings) const;
 
-  // True when `uid` may connect at all.
-  bool MayConnect(uid_t uid) const { return uid == owner_ || uid == 0; }
-  // A connection of `uid` was taken over by gRPC as file descriptor `fd`.
-  void Accepted(int fd, uid_t uid);
+  // True for the owner of this process and root.
+  bool IsOwner(uid_t uid) const { return uid == owner_ || uid == 0; }
+  // A connection of `uid`, who has this name, is about to be taken over by gRPC as file descriptor
+  // `fd`. Of owners the name is not needed.
+  void Accepted(int fd, uid_t uid, std::string user = "");
 
  private:
   const uid_t owner_;
@@ -64,10 +65,7 @@ class LocalPeers final : public PeerDirectory {
   mutable Mutex mutex_;
   // By gRPC's name of the connection. An entry is replaced when the kernel gives its number to a
   // later connection, which cannot happen while the earlier one is open.
-  std::map<std::string, uid_t> users_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Peer> users_ ABSL_GUARDED_BY(mutex_);
 };
-
-// Name of a user; its number in decimal when it has none.
-std::string UserName(uid_t uid);
 
 }  // namespace muster

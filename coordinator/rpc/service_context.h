@@ -33,6 +33,9 @@ inline Peer Authorize(const ServiceContext& services, const grpc::CallbackServer
   return peer;
 }
 
+// What the core is told about a peer.
+inline Caller CallerOf(const Peer& peer) { return {peer.user, peer.role == Role::kAdmin}; }
+
 // What a peer is told that may not call a method.
 inline grpc::Status Denied(std::string_view method) {
   return {grpc::StatusCode::PERMISSION_DENIED, fmt::format("you may not call {}", method)};

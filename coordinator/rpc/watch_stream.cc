@@ -7,11 +7,11 @@
 namespace muster {
 
 WatchStream::WatchStream(const ServiceContext& services, grpc::CallbackServerContext* call,
-                         JobId job)
-    : StreamReactor(services, call), job_(std::move(job)) {}
+                         Caller caller, JobId job)
+    : StreamReactor(services, call), job_(std::move(job)), caller_(std::move(caller)) {}
 
 void WatchStream::Begin() {
-  absl::StatusOr<WatchHandle> watch = services().core.WatchJob(job_, this);
+  absl::StatusOr<WatchHandle> watch = services().core.WatchJob(job_, caller_, this);
   if (!watch.ok()) {
     Close(watch.status());
     return;

@@ -11,7 +11,8 @@ namespace muster {
 class WatchStream final : public StreamReactor<grpc::ServerWriteReactor<v1::WatchJobResponse>>,
                           public JobWatcher {
  public:
-  WatchStream(const ServiceContext& services, grpc::CallbackServerContext* call, JobId job);
+  WatchStream(const ServiceContext& services, grpc::CallbackServerContext* call, Caller caller,
+              JobId job);
 
   // Reactions.
   void OnWriteDone(bool ok) override;
@@ -28,6 +29,7 @@ class WatchStream final : public StreamReactor<grpc::ServerWriteReactor<v1::Watc
   void Close(absl::Status status);
 
   const JobId job_;
+  const Caller caller_;
   // Of the loop.
   WatchHandle watch_ = WatchHandle::kNone;
   bool update_ready_ = false;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/annotate.h"
+#include "common/io/account.h"
 #include "common/log/log.h"
 #include "common/rpc/channel.h"
 #include "tests/contract/rpc/rpc_world.h"
@@ -115,18 +116,19 @@ TEST_F(AcceptLoopTest, TakesNobodyForItsOwnProcess) {
   EXPECT_TRUE(v1::NodeService::NewStub(*channel)->ListNodes(context.get(), {}, &response).ok());
 }
 
-TEST(LocalPeers, KnowsOnlyTheOwnerAndRoot) {
+TEST(LocalPeers, KnowsTheOwnerRootAndWhoWasLetIn) {
   LocalPeers peers;
-  EXPECT_TRUE(peers.MayConnect(::geteuid()));
-  EXPECT_TRUE(peers.MayConnect(0));
-  EXPECT_FALSE(peers.MayConnect(::geteuid() + 12345));
+  EXPECT_TRUE(peers.IsOwner(::geteuid()));
+  EXPECT_TRUE(peers.IsOwner(0));
+  EXPECT_FALSE(peers.IsOwner(::geteuid() + 12345));
   EXPECT_EQ(peers.IdentifyConnection("ipv4:192.0.2.1:4711").role, Role::kNobody);
   EXPECT_EQ(peers.IdentifyConnection("fd:7").role, Role::kNobody);
   peers.Accepted(7, ::geteuid());
   EXPECT_EQ(peers.IdentifyConnection("fd:7").role, Role::kAdmin);
-  EXPECT_EQ(peers.IdentifyConnection("fd:7").user, UserName(::geteuid()));
-  peers.Accepted(7, ::geteuid() + 12345);
-  EXPECT_EQ(peers.IdentifyConnection("fd:7").role, Role::kNobody);
+  EXPECT_EQ(peers.IdentifyConnection("fd:7").user, AccountName(::geteuid()));
+  peers.Accepted(7, ::geteuid() + 12345, "alice");
+  EXPECT_EQ(peers.IdentifyConnection("fd:7").role, Role::kSubmitter);
+  EXPECT_EQ(peers.IdentifyConnection("fd:7").user, "alice");
 }
 
 TEST(MakeChannel, TakesUnixSocketsAndWithCredentialsHostAndPort) {

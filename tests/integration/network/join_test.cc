@@ -1,10 +1,13 @@
 // A cluster over the network, from nothing, with the real programs on the loopback interface.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "tests/integration/sandbox/command_run.h"
 
@@ -129,14 +132,136 @@ TEST_F(JoinedNodes, SaysWhatIsMissing) {
   EXPECT_THAT(typo.err(), HasSubstr("token"));
 }
 
-TEST_F(JoinedNodes, RanksDoNotRunAsRootUnlessTheNodeSaysSo) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root has this choice";
+TEST_F(JoinedNodes, TheNodeSaysWhoRunsThere) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root runs ranks of others";
+  box_.Hosts(1, 2);
   EXPECT_EQ(Init().Wait(), 0);
   Serve();
   EXPECT_EQ(Join("node-1", Token(1)).Wait(), 0);
-  CommandRun run = Agent({"run", "--state-dir", "node-1"});
-  EXPECT_EQ(run.Wait(), 1);
-  EXPECT_THAT(run.err(), HasSubstr("--allow-root"));
+  agents_.push_back(
+      Agent({"run", "--state-dir", "node-1", "--slots", "2", "--allow-users", "allowed"}));
+  const std::string program = "command: [sh, -c, 'id -un; id -Gn; echo $USER $HOME; cd && pwd']\n";
+  box_.Write("own.yaml", "hostfile: hosts\ncwd: /\n" + program);
+  CommandRun own = box_.Run({"submit", "own.yaml"});
+  EXPECT_EQ(own.Wait(), 120);
+  EXPECT_THAT(own.err(), HasSubstr("does not run jobs of user \"root\""));
+  EXPECT_THAT(own.err(), HasSubstr("a line \"root\" in allowed"));
+
+  // Counts from now on; the agent need not be told.
+  box_.Write("allowed", "nobody\n");
+  ::chmod(box_.Path("allowed").c_str(), 0644);
+  box_.Write("other.yaml", "hostfile: hosts\ncwd: /\nuser: nobody\nenv: {HOME: /}\n" + program);
+  CommandRun other = box_.Run({"submit", "other.yaml"});
+  EXPECT_EQ(other.Wait(), 0) << other.err();
+  for (const char* rank : {"[0@node-1] ", "[1@node-1] "}) {
+    for (const char* line : {"nobody\n", "nogroup\n", "nobody /\n", "/\n"}) {
+      EXPECT_THAT(other.out(), HasSubstr(std::string(rank) + line));
+    }
+  }
+  // What only root may read stays root's.
+  box_.Write("spy.yaml", "hostfile: hosts\ncwd: /\nuser: nobody\ncommand: [cat, " +
+                             box_.Path("node-1/journal") + "]\n");
+  CommandRun spy = box_.Run({"submit", "spy.yaml"});
+  EXPECT_EQ(spy.Wait(), 1);
+  EXPECT_THAT(spy.out(), HasSubstr("Permission denied"));
+
+  box_.Write("nosuch.yaml", "hostfile: hosts\ncwd: /\nuser: no-such-user\ncommand: [id]\n");
+  CommandRun unknown = box_.Run({"submit", "nosuch.yaml"});
+  EXPECT_EQ(unknown.Wait(), 120);
+  EXPECT_THAT(unknown.err(), HasSubstr("there is no user \"no-such-user\""));
+}
+
+TEST_F(JoinedNodes, AUserOfTheNetworkSubmitsAndSeesTheOwnJobs) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root runs ranks of others";
+  box_.Hosts(1, 1);
+  EXPECT_EQ(Init().Wait(), 0);
+  Serve();
+  EXPECT_EQ(Join("node-1", Token(1)).Wait(), 0);
+  agents_.push_back(Agent(
+      {"run", "--state-dir", "node-1", "--slots", "1", "--allow-root", "--allow-user", "nobody"}));
+  box_.Write("job.yaml", "hostfile: hosts\ncwd: /\ncommand: [sh, -c, 'echo I am $(id -un)']\n");
+  CommandRun of_admin = box_.Run({"submit", "job.yaml"});
+  EXPECT_EQ(of_admin.Wait(), 0) << of_admin.err();
+  EXPECT_THAT(of_admin.out(), HasSubstr("I am root\n"));
+  const auto jobs = nlohmann::json::parse(box_.Run({"list", "-o", "json"}).out());
+  const std::string job = jobs["jobs"][0]["job_id"];
+
+  CommandRun added = box_.Run({"user", "add", "nobody", "-o", "json"});
+  EXPECT_EQ(added.Wait(), 0) << added.err();
+  const std::string token = nlohmann::json::parse(added.out())["token"];
+  box_.Set("XDG_CONFIG_HOME", box_.Path("config"));
+  const std::string socket = "unix:" + box_.Path("c.sock");
+  box_.Unset("MUSTER_SERVER");
+  CommandRun nowhere = box_.Run({"nodes"});
+  EXPECT_EQ(nowhere.Wait(), 122);
+  EXPECT_THAT(nowhere.err(), HasSubstr("coordinator join"));
+  CommandRun stranger = box_.Run({"list", "--server", address_});
+  EXPECT_EQ(stranger.Wait(), 2);
+  EXPECT_THAT(stranger.err(), HasSubstr("coordinator join HOST:PORT TOKEN"));
+  box_.Write("token", token);
+  CommandRun joined = box_.Run({"join", address_, "--token-file", "token"});
+  EXPECT_EQ(joined.Wait(), 0) << joined.err();
+  EXPECT_THAT(joined.out(), HasSubstr("you are nobody of cluster "));
+
+  CommandRun own = box_.Run({"submit", "job.yaml"});
+  EXPECT_EQ(own.Wait(), 0) << own.err();
+  EXPECT_THAT(own.out(), HasSubstr("I am nobody\n"));
+  CommandRun listed = box_.Run({"list", "-o", "json"});
+  const auto seen = nlohmann::json::parse(listed.out());
+  ASSERT_EQ(seen["jobs"].size(), 1u);
+  EXPECT_NE(seen["jobs"][0]["job_id"], job);
+  for (const char* what : {"status", "logs", "cancel", "wait"}) {
+    CommandRun other = box_.Run({what, job});
+    EXPECT_NE(other.Wait(), 0) << what;
+    EXPECT_THAT(other.err(), HasSubstr("there is no job " + job)) << what;
+  }
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"token", "create"},
+                                                {"members"},
+                                                {"user", "add", "eve"},
+                                                {"revoke", "agent", "node-1"}}) {
+    CommandRun denied = box_.Run(words);
+    EXPECT_NE(denied.Wait(), 0) << words[0];
+    EXPECT_THAT(denied.err(), HasSubstr("you may not call")) << words[0];
+  }
+  box_.Write("root.yaml", "hostfile: hosts\ncwd: /\nuser: root\ncommand: [id]\n");
+  CommandRun root = box_.Run({"submit", "root.yaml"});
+  EXPECT_EQ(root.Wait(), 2);
+  EXPECT_THAT(root.err(), HasSubstr("only an admin may name another user"));
+
+  EXPECT_EQ(box_.Run({"user", "remove", "nobody", "--server", socket}).Wait(), 0);
+  EXPECT_NE(box_.Run({"list"}).Wait(), 0);
+}
+
+// What somebody gets who has taken over a node.
+TEST_F(JoinedNodes, TheCertificateOfANodeSubmitsAndReadsNothing) {
+  EXPECT_EQ(Init().Wait(), 0);
+  Serve();
+  EXPECT_EQ(Join("node-1", Token(1)).Wait(), 0);
+  std::filesystem::create_directories(box_.Path("config/muster"));
+  std::filesystem::copy(
+      box_.Path("node-1/trust"), box_.Path("config/muster/trust"),
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
+  box_.Set("XDG_CONFIG_HOME", box_.Path("config"));
+  box_.Unset("MUSTER_SERVER");
+  box_.Write("job.yaml", "hostfile: hosts\ncommand: [true]\n");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"submit", "job.yaml"}, {"list"}, {"nodes"}, {"members"}}) {
+    CommandRun run = box_.Run(words);
+    EXPECT_NE(run.Wait(), 0) << words[0];
+    EXPECT_THAT(run.err(), HasSubstr("you may not call")) << words[0];
+  }
+}
+
+TEST_F(JoinedNodes, AnAllowListWithAMistakeEndsTheAgentAtOnce) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root has an allow-list";
+  EXPECT_EQ(Init().Wait(), 0);
+  Serve();
+  EXPECT_EQ(Join("node-1", Token(1)).Wait(), 0);
+  box_.Write("allowed", "alice\nbob and carol\n");
+  ::chmod(box_.Path("allowed").c_str(), 0644);
+  CommandRun run = Agent({"run", "--state-dir", "node-1", "--allow-users", "allowed"});
+  EXPECT_EQ(run.Wait(), 2);
+  EXPECT_THAT(run.err(), HasSubstr("allowed:2: "));
 }
 
 TEST_F(JoinedNodes, ACoordinatorWithoutAClusterIsNotOnTheNetwork) {

@@ -70,7 +70,8 @@ SimAgent::SimAgent(SimQueue& queue, Random& random, Truth& truth, FakeHost& host
       backoff_({}, random.Next()),
       log_backoff_({}, random.Next()) {
   options.pending_log_bytes = [this] { return shipper_.pending_bytes(); };
-  core_ = std::make_unique<AgentCore>(process_, store_, launcher_, *this, std::move(options));
+  core_ =
+      std::make_unique<AgentCore>(process_, store_, launcher_, users_, *this, std::move(options));
   const absl::Status started = core_->Start();
   if (!started.ok())
     truth_.Violation(fmt::format("{} cannot start: {}", node_, started.ToString()));

@@ -15,6 +15,7 @@
 #include "tests/sim/cluster/random.h"
 #include "tests/sim/cluster/sim_coordinator.h"
 #include "tests/sim/cluster/truth.h"
+#include "tests/testing/fake_user_gate.h"
 #include "tests/testing/memory_agent_store.h"
 #include "tests/testing/sim_executor.h"
 
@@ -66,6 +67,7 @@ class SimAgent final : public AgentObserver {
   MemoryAgentStore store_;
   FakeLauncher launcher_;
   LogShipper shipper_;
+  testing::FakeUserGate users_{process_};
   std::unique_ptr<AgentCore> core_;
   Backoff backoff_;
   Backoff log_backoff_;

@@ -67,11 +67,12 @@ void World::CancelAgain(ClientJob& job, Duration grace) {
     request.set_signal(2);
     request.mutable_grace()->set_nanos(
         static_cast<int32_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(grace).count()));
-    coordinator_->core().CancelJob(request, [this, &job, done](absl::StatusOr<v1::Job> answer) {
-      if (!answer.ok()) return;
-      *done = true;
-      CheckView(job, *answer, true);
-    });
+    coordinator_->core().CancelJob(request, {"", true},
+                                   [this, &job, done](absl::StatusOr<v1::Job> answer) {
+                                     if (!answer.ok()) return;
+                                     *done = true;
+                                     CheckView(job, *answer, true);
+                                   });
   }
   queue_.Add(milliseconds(1000), [this, &job, grace, done] {
     if (!*done) CancelAgain(job, grace);
@@ -83,14 +84,15 @@ void World::Signal(ClientJob& job, int signal) {
   v1::SignalJobRequest request;
   request.set_job_id(job.id.value());
   request.set_signal(signal);
-  coordinator_->core().SignalJob(request, [](const absl::StatusOr<v1::SignalJobResponse>&) {});
+  coordinator_->core().SignalJob(request, {"", true},
+                                 [](const absl::StatusOr<v1::SignalJobResponse>&) {});
 }
 
 void World::Refresh(ClientJob& job) {
   if (job.id.empty() || coordinator_ == nullptr || !coordinator_->alive()) return;
   v1::GetJobRequest request;
   request.set_job_id(job.id.value());
-  coordinator_->core().GetJob(request, [this, &job](absl::StatusOr<v1::Job> answer) {
+  coordinator_->core().GetJob(request, {"", true}, [this, &job](absl::StatusOr<v1::Job> answer) {
     if (!answer.ok()) {
       // What cannot be stored is not told; but a job that was accepted is never lost.
       if (answer.status().code() == absl::StatusCode::kNotFound) {
@@ -141,7 +143,7 @@ class World::Watcher final : public JobWatcher {
     SimCoordinator* const now = world_.coordinator_.get();
     const bool there = now != nullptr && now->alive();
     if (!job_.id.empty() && there && now->core().epoch() != epoch_) {
-      const absl::StatusOr<WatchHandle> watch = now->core().WatchJob(job_.id, this);
+      const absl::StatusOr<WatchHandle> watch = now->core().WatchJob(job_.id, {"", true}, this);
       if (watch.ok()) {
         watch_ = *watch;
         epoch_ = now->core().epoch();

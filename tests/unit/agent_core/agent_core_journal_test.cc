@@ -80,7 +80,9 @@ TEST_F(AgentCoreTest, SurvivesACrashAtEveryWriteOfAJob) {
         crashed = true;
         return how;
       });
-      core_ = std::make_unique<AgentCore>(*executor_, *store_, *launcher_, observer_, options_);
+      users_ = std::make_unique<FakeUserGate>(*executor_);
+      core_ = std::make_unique<AgentCore>(*executor_, *store_, *launcher_, *users_, observer_,
+                                          options_);
       ASSERT_TRUE(core_->Start().ok());
       Connect();
       std::vector<v1::Event> told;
@@ -149,7 +151,9 @@ TEST_F(AgentCoreTest, FailsToStartWithoutAJournal) {
   launcher_ = std::make_unique<RecordingLauncher>();
   disk_.records = {"not a record \xff"};
   store_ = std::make_unique<MemoryAgentStore>(disk_, "node-1");
-  core_ = std::make_unique<AgentCore>(*executor_, *store_, *launcher_, observer_, options_);
+  users_ = std::make_unique<FakeUserGate>(*executor_);
+  core_ =
+      std::make_unique<AgentCore>(*executor_, *store_, *launcher_, *users_, observer_, options_);
   EXPECT_FALSE(core_->Start().ok());
 }
 

@@ -49,6 +49,50 @@ std::vector<std::string> EnvOf(const v1::LaunchSpec& launch, const ComposeContex
   return {bootstrap.ranks(0).env().begin(), bootstrap.ranks(0).env().end()};
 }
 
+RunAs Bob() {
+  return {.self = false,
+          .name = "bob",
+          .uid = 1001,
+          .gid = 100,
+          .groups = {100, 27},
+          .home = "/home/bob",
+          .shell = "/bin/zsh"};
+}
+
+TEST(ComposeBootstrap, AnotherUserGetsNothingOfTheAgentsUser) {
+  ComposeContext context =
+      Context({"HOME=/root", "USER=root", "LOGNAME=root", "SHELL=/bin/bash", "MAIL=/var/mail/root",
+               "XDG_RUNTIME_DIR=/run/user/0", "SUDO_USER=eve", "SSH_AUTH_SOCK=/tmp/s", "PATH=/bin",
+               "LD_LIBRARY_PATH=/opt/habanalabs", "_=/bin/agent"});
+  context.user = Bob();
+  v1::LaunchSpec launch = OneRank();
+  Assign(launch, "CACHE").add_parts()->set_home(true);
+  EXPECT_THAT(
+      EnvOf(launch, context),
+      ElementsAre("CACHE=/home/bob", "HOME=/home/bob", "LD_LIBRARY_PATH=/opt/habanalabs",
+                  "LOGNAME=bob", "MUSTER_ATTEMPT=2", "MUSTER_JOB_ID=j1", "MUSTER_NODE=node-1",
+                  "PATH=/bin", "PWD=/work", "PYTHONUNBUFFERED=1", "SHELL=/bin/zsh", "USER=bob"));
+}
+
+TEST(ComposeBootstrap, TheShimIsToldWhoTheRanksAre) {
+  EXPECT_FALSE(ComposeBootstrap(OneRank(), Context())->has_run_as());
+  ComposeContext context = Context();
+  context.user = Bob();
+  const internal::ShimRunAs run_as = ComposeBootstrap(OneRank(), context)->run_as();
+  EXPECT_EQ(run_as.name(), "bob");
+  EXPECT_EQ(run_as.uid(), 1001u);
+  EXPECT_EQ(run_as.gid(), 100u);
+  EXPECT_THAT(run_as.groups(), ElementsAre(100u, 27u));
+}
+
+TEST(ComposeBootstrap, TheJobMaySetWhatItLikesForAnotherUserToo) {
+  ComposeContext context = Context();
+  context.user = Bob();
+  v1::LaunchSpec launch = OneRank();
+  AssignText(launch, "HOME", "/scratch/bob");
+  EXPECT_THAT(EnvOf(launch, context), Contains("HOME=/scratch/bob"));
+}
+
 TEST(ComposeBootstrap, TakesTheAgentsEnvironmentWithoutWhatBelongsToItsService) {
   const std::vector<std::string> env =
       EnvOf(OneRank(), Context({"HOME=/root", "PATH=/bin", "NOTIFY_SOCKET=/run/n", "LISTEN_FDS=1",

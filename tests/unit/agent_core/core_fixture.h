@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agent/core/agent_core.h"
+#include "tests/testing/fake_user_gate.h"
 #include "tests/testing/memory_agent_store.h"
 #include "tests/testing/recording_launcher.h"
 #include "tests/testing/sim_executor.h"
@@ -74,12 +75,15 @@ class AgentCoreTest : public ::testing::Test {
     launcher_ = std::make_unique<RecordingLauncher>();
     launcher_->found = on_disk_;
     store_ = std::make_unique<MemoryAgentStore>(disk_, "node-1", [this] { return persist_; });
-    core_ = std::make_unique<AgentCore>(*executor_, *store_, *launcher_, observer_, options_);
+    users_ = std::make_unique<FakeUserGate>(*executor_);
+    core_ =
+        std::make_unique<AgentCore>(*executor_, *store_, *launcher_, *users_, observer_, options_);
     ASSERT_TRUE(core_->Start().ok());
     queue_.RunReady();
   }
   void Crash() {
     core_.reset();
+    users_.reset();
     store_.reset();
     launcher_.reset();
     executor_.reset();
@@ -278,6 +282,7 @@ class AgentCoreTest : public ::testing::Test {
   std::unique_ptr<RecordingLauncher> launcher_;
   std::unique_ptr<MemoryAgentStore> store_;
   std::unique_ptr<RecordingSink> sink_;
+  std::unique_ptr<FakeUserGate> users_;
   std::unique_ptr<AgentCore> core_;
 };
 

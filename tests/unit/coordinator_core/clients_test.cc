@@ -61,7 +61,8 @@ TEST(Submit, RefusesWhatThisVersionDoesNotSupportAndNamesAllOfIt) {
   ASSERT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   for (const char* name :
        {"container", "stall.action restart: restart.max_attempts must be 2 or more", "log_policies",
-        "restart.spares", "checks.require", "user: running as \"bob\""}) {
+        "restart.spares", "checks.require",
+        "user: ranks of jobs that \"alice\" submits run as \"alice\""}) {
     EXPECT_THAT(std::string(refused.status().message()), HasSubstr(name));
   }
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("not supported by this version"));
@@ -134,7 +135,7 @@ TEST(ListJobs, GivesTheNewestFirstInPages) {
     request.set_page_size(2);
     request.set_page_token(token);
     const auto page = world.Await<v1::ListJobsResponse>(
-        [&](auto done) { world.core().ListJobs(request, std::move(done)); });
+        [&](auto done) { world.core().ListJobs(request, {"alice"}, std::move(done)); });
     ASSERT_TRUE(page.ok());
     for (const v1::Job& job : page->jobs()) seen.push_back(job.job_id());
     token = page->next_page_token();
@@ -145,7 +146,7 @@ TEST(ListJobs, GivesTheNewestFirstInPages) {
   request.set_page_token("x");
   EXPECT_EQ(world
                 .Await<v1::ListJobsResponse>(
-                    [&](auto done) { world.core().ListJobs(request, std::move(done)); })
+                    [&](auto done) { world.core().ListJobs(request, {"alice"}, std::move(done)); })
                 .status()
                 .code(),
             absl::StatusCode::kInvalidArgument);
@@ -158,7 +159,7 @@ absl::StatusOr<v1::SignalJobResponse> Signal(World& world, const JobId& job, int
   request.set_signal(signal);
   request.mutable_ranks()->Add(ranks.begin(), ranks.end());
   return world.Await<v1::SignalJobResponse>(
-      [&](auto done) { world.core().SignalJob(request, std::move(done)); });
+      [&](auto done) { world.core().SignalJob(request, {"alice"}, std::move(done)); });
 }
 
 TEST(SignalJob, ReachesTheNodesOfTheRanks) {
@@ -209,7 +210,7 @@ TEST(Watch, ShowsTheWholeJobThenOnlyWhatChanged) {
   World world;
   const JobId job = world.SubmitAndStart(world.Spec({"node-1", "node-2"}));
   Watcher watcher(world);
-  ASSERT_TRUE(world.core().WatchJob(job, &watcher).ok());
+  ASSERT_TRUE(world.core().WatchJob(job, {"alice"}, &watcher).ok());
   EXPECT_EQ(watcher.calls, 0) << "not from inside the call";
   world.Settle();
   ASSERT_EQ(watcher.updates.size(), 1u);
@@ -231,7 +232,7 @@ TEST(Watch, ASlowWatcherGetsOneMergedUpdate) {
   World world;
   const JobId job = world.SubmitAndStart(world.Spec({"node-1", "node-2"}));
   Watcher watcher(world, false);
-  const WatchHandle watch = *world.core().WatchJob(job, &watcher);
+  const WatchHandle watch = *world.core().WatchJob(job, {"alice"}, &watcher);
   world.Settle();
   EXPECT_TRUE(watcher.Take(watch));
   world.Exited(0, 0);
@@ -248,7 +249,7 @@ TEST(Watch, ShowsNothingThatIsNotStored) {
   World world;
   const JobId job = world.SubmitAndStart(world.Spec({"node-1"}));
   Watcher watcher(world);
-  const WatchHandle watch = *world.core().WatchJob(job, &watcher);
+  const WatchHandle watch = *world.core().WatchJob(job, {"alice"}, &watcher);
   world.Settle();
   world.disk().latency = milliseconds(100);
   world.LogClosed(0, 5);
@@ -264,7 +265,7 @@ TEST(Watch, OfAnEndedJobIsOneLastUpdate) {
   const JobId job = world.SubmitAndStart(world.Spec({"node-1"}));
   world.FinishAll();
   Watcher watcher(world);
-  ASSERT_TRUE(world.core().WatchJob(job, &watcher).ok());
+  ASSERT_TRUE(world.core().WatchJob(job, {"alice"}, &watcher).ok());
   world.Settle();
   ASSERT_EQ(watcher.updates.size(), 1u);
   EXPECT_TRUE(watcher.updates[0].last);
@@ -275,7 +276,7 @@ TEST(Watch, TellsOfContactAndOfWaiting) {
   World world;
   const JobId job = world.Submit(world.Spec({"node-1", "node-2"}));
   Watcher watcher(world);
-  ASSERT_TRUE(world.core().WatchJob(job, &watcher).ok());
+  ASSERT_TRUE(world.core().WatchJob(job, {"alice"}, &watcher).ok());
   world.Settle();
   EXPECT_THAT(watcher.updates.back().job.reason(), HasSubstr("2 of 2 hosts"));
   world.Join("node-1");
@@ -291,13 +292,13 @@ TEST(Watch, EndsWhenItIsNotWantedAnyMore) {
   World world;
   const JobId job = world.SubmitAndStart(world.Spec({"node-1"}));
   auto watcher = std::make_unique<Watcher>(world);
-  const WatchHandle watch = *world.core().WatchJob(job, watcher.get());
+  const WatchHandle watch = *world.core().WatchJob(job, {"alice"}, watcher.get());
   world.core().Unwatch(watch);
   watcher.reset();
   world.FinishAll();
   world.core().Unwatch(watch);
   EXPECT_EQ(world.core().TakeUpdate(watch), std::nullopt);
-  EXPECT_EQ(world.core().WatchJob(JobId("nosuch"), nullptr).status().code(),
+  EXPECT_EQ(world.core().WatchJob(JobId("nosuch"), {"alice"}, nullptr).status().code(),
             absl::StatusCode::kNotFound);
 }
 

@@ -311,7 +311,7 @@ TEST(Cancel, TogetherWithTheLastPreparedStartsNothing) {
   world.disk().latency = milliseconds(10);
   v1::CancelJobRequest request;
   request.set_job_id(job.value());
-  world.core().CancelJob(request, [](absl::StatusOr<v1::Job>) {});
+  world.core().CancelJob(request, {"alice"}, [](absl::StatusOr<v1::Job>) {});
   world.Prepared("node-1");
   world.Run(seconds(1));
   for (const auto& message : world.Agent("node-1").inbox) {
@@ -327,7 +327,7 @@ TEST(Cancel, TogetherWithTheLossOfEveryNodeEndsTheJob) {
   request.set_job_id(job.value());
   request.set_signal(SIGINT);
   world.LogClosed(0, 1);
-  world.core().CancelJob(request, [](absl::StatusOr<v1::Job>) {});
+  world.core().CancelJob(request, {"alice"}, [](absl::StatusOr<v1::Job>) {});
   world.Disconnect("node-1");
   FakeAgent& agent = world.Agent("node-1");
   agent.hello.set_journal_id("another");

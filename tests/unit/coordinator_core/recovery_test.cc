@@ -209,11 +209,12 @@ TEST(StoreFailure, NobodyIsToldWhatIsNotStored) {
   const auto get = [&](const JobId& job) {
     v1::GetJobRequest request;
     request.set_job_id(job.value());
-    return world.Await<v1::Job>([&](auto done) { world.core().GetJob(request, std::move(done)); });
+    return world.Await<v1::Job>(
+        [&](auto done) { world.core().GetJob(request, {"alice"}, std::move(done)); });
   };
   const auto list = [&] {
     return world.Await<v1::ListJobsResponse>(
-        [&](auto done) { world.core().ListJobs({}, std::move(done)); });
+        [&](auto done) { world.core().ListJobs({}, {"alice"}, std::move(done)); });
   };
   const JobId unchanged = world.SubmitAndStart(world.Spec({"node-1"}));
   const v1::JobSpec spec = world.Spec({"nosuch"});
@@ -221,7 +222,7 @@ TEST(StoreFailure, NobodyIsToldWhatIsNotStored) {
   world.disk().failure = absl::ResourceExhaustedError("disk full");
   v1::CancelJobRequest cancel;
   cancel.set_job_id(job.value());
-  world.core().CancelJob(cancel, [](absl::StatusOr<v1::Job>) {});
+  world.core().CancelJob(cancel, {"alice"}, [](absl::StatusOr<v1::Job>) {});
   const auto repeated = world.TrySubmit(spec, "request-1");
   EXPECT_EQ(repeated.status().code(), absl::StatusCode::kResourceExhausted);
   const auto looked = get(job);
@@ -276,11 +277,11 @@ TEST(Retention, ForgetsTheOldestEndedJobs) {
   world.Submit(world.Spec({"nosuch"}));
   EXPECT_EQ(forgotten, (std::vector<JobId>{jobs[0], jobs[1]}));
   const auto list = world.Await<v1::ListJobsResponse>(
-      [&](auto done) { world.core().ListJobs({}, std::move(done)); });
+      [&](auto done) { world.core().ListJobs({}, {"alice"}, std::move(done)); });
   EXPECT_EQ(list->jobs_size(), 4);
   world.Restart();
   const auto again = world.Await<v1::ListJobsResponse>(
-      [&](auto done) { world.core().ListJobs({}, std::move(done)); });
+      [&](auto done) { world.core().ListJobs({}, {"alice"}, std::move(done)); });
   EXPECT_EQ(again->jobs_size(), 4);
 }
 

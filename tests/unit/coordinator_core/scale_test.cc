@@ -143,7 +143,7 @@ void RunThousandNodes(Spread spread) {
   core.SubmitJob(request, {"alice"}, [&](absl::StatusOr<v1::Job> job) { id = job->job_id(); });
   queue.RunReady();
   Counter counter(core);
-  ASSERT_TRUE(core.WatchJob(JobId(id), &counter).ok());
+  ASSERT_TRUE(core.WatchJob(JobId(id), {"alice"}, &counter).ok());
   std::vector<std::unique_ptr<EagerAgent>> agents;
   for (const std::string& host : hosts) {
     agents.push_back(std::make_unique<EagerAgent>(core, executor, spread, host, kSlots));

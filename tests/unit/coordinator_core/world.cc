@@ -371,14 +371,15 @@ JobId World::SubmitAndStart(v1::JobSpec spec) {
 v1::Job World::Job(const JobId& job) {
   v1::GetJobRequest request;
   request.set_job_id(job.value());
-  absl::StatusOr<v1::Job> view =
-      Await<v1::Job>([&](auto done) { core_->GetJob(std::move(request), std::move(done)); });
+  absl::StatusOr<v1::Job> view = Await<v1::Job>(
+      [&](auto done) { core_->GetJob(std::move(request), {"alice"}, std::move(done)); });
   EXPECT_TRUE(view.ok()) << view.status();
   return view.ok() ? *std::move(view) : v1::Job();
 }
 
 absl::StatusOr<v1::Job> World::TryCancel(v1::CancelJobRequest request) {
-  return Await<v1::Job>([&](auto done) { core_->CancelJob(std::move(request), std::move(done)); });
+  return Await<v1::Job>(
+      [&](auto done) { core_->CancelJob(std::move(request), {"alice"}, std::move(done)); });
 }
 
 v1::Job World::Cancel(const JobId& job, int signal, std::optional<int> grace_seconds) {

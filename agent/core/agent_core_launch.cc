@@ -1,0 +1,78 @@
+// The part of the agent's core that starts shims.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/core/agent_core.h"
+#include "agent/core/assignments.h"
+#include "agent/core/compose.h"
+#include "agent/core/describe.h"
+#include "agent/core/shim_events.h"
+
+namespace muster {
+
+using internal::JournalAttempt;
+using std::chrono::milliseconds;
+
+void AgentCore::Launch(const AttemptId& id) {
+  const JournalAttempt& attempt = state_.attempts.at(id);
+  if (!attempt.assignment().has_launch()) {
+    return RefuseLaunch(id, "supervisor", "the coordinator sent no launch specification");
+  }
+  live_[id].shim = ShimState::kAwaited;
+  users_.Admit(attempt.assignment().launch().user(),
+               [this, id, alive = std::weak_ptr<int>(alive_)](const absl::StatusOr<RunAs>& user) {
+                 if (alive.expired()) return;
+                 const auto live = live_.find(id);
+                 if (live == live_.end() || live->second.shim != ShimState::kAwaited) return;
+                 live->second.shim = ShimState::kNone;
+                 const auto found = state_.attempts.find(id);
+                 if (found == state_.attempts.end() || found->second.stopped()) return;
+                 // Stopped, or without a journal or a coordinator by now: as if it had not begun.
+                 if (found->second.assignment().desired() != v1::Assignment::PREPARED ||
+                     !journal_ok_ || !synced_) {
+                   return ScheduleReconcile();
+                 }
+                 if (!user.ok())
+                   return RefuseLaunch(id, "user", std::string(user.status().message()));
+                 LaunchAs(id, *user);
+               });
+}
+
+void AgentCore::LaunchAs(const AttemptId& id, const RunAs& user) {
+  const v1::LaunchSpec& launch = state_.attempts.at(id).assignment().launch();
+  ComposeContext context;
+  context.attempt = id;
+  context.node = options_.node_id;
+  context.environ = options_.environ;
+  context.home = options_.home;
+  context.user = user;
+  context.fake_unkillable_rank = options_.fake_unkillable_rank;
+  if (const std::optional<milliseconds> stop_after = StopAfterOf(launch)) {
+    const TimePoint fresh = session_.fresh_since().value_or(started_at_);
+    const auto age = std::chrono::duration_cast<milliseconds>(executor_.clock().Now() - fresh);
+    context.lease = std::max(*stop_after - age, milliseconds(1));
+  }
+  absl::StatusOr<internal::ShimBootstrap> bootstrap = ComposeBootstrap(launch, context);
+  if (!bootstrap.ok()) {
+    return RefuseLaunch(id, "environment", std::string(bootstrap.status().message()));
+  }
+  Live& live = live_[id];
+  ++live.launches;
+  live.shim = ShimState::kFollowed;
+  Notice(AgentObserver::Severity::kInfo,
+         fmt::format("launching {} ranks={} user=\"{}\"", Describe(id), launch.ranks_size(),
+                     user.self ? "" : user.name));
+  launcher_.Launch(id, *std::move(bootstrap));
+}
+
+void AgentCore::RefuseLaunch(const AttemptId& id, const std::string& check,
+                             const std::string& reason) {
+  Notice(AgentObserver::Severity::kWarning,
+         fmt::format("not launched {} check={} reason=\"{}\"", Describe(id), check, reason));
+  JournalFactsOf(
+      FactsOfDeath(state_.attempts.at(id), reason, {}, executor_.clock().WallNow(), check));
+}
+
+}  // namespace muster

@@ -1,0 +1,62 @@
+// The gate of a real node: looks users up in the node's user database (NSS: /etc/passwd, LDAP, ...)
+// and in its allow-list. The list is read again for every job. Lives on the loop thread; lookups,
+// which may hang, run on threads of their own.
+#pragma once
+
+#include <absl/status/status.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/core/user_gate.h"
+#include "agent/node/allow_list.h"
+#include "common/base/executor.h"
+
+namespace muster {
+
+struct UserGateOptions {
+  // Name of the user that the agent runs as (common/io/account.h), and whether that is root.
+  std::string own_name;
+  bool is_root = false;
+  // No allow-list counts: the coordinator is on this machine and belongs to the same user.
+  bool trusts_coordinator = false;
+  // File of the allow-list; one that does not exist allows nobody.
+  std::string allow_file;
+  // Users allowed besides, by name.
+  std::vector<std::string> allowed;
+  // How long the user database may take.
+  std::chrono::milliseconds lookup_limit{5000};
+};
+
+class SystemUserGate final : public UserGate {
+ public:
+  // `executor` outlives the gate.
+  SystemUserGate(Executor& executor, UserGateOptions options);
+  ~SystemUserGate() override;
+  SystemUserGate(const SystemUserGate&) = delete;
+  SystemUserGate& operator=(const SystemUserGate&) = delete;
+
+  void Admit(const std::string& user, Done done) override;
+
+ private:
+  // What threads of lookups know of the gate. They may outlive it.
+  struct Link;
+  struct Lookup;
+
+  void Answer(const std::shared_ptr<Lookup>& lookup, absl::StatusOr<RunAs> answer);
+  void LookUp(const std::string& user, AllowList list, Done done);
+
+  Executor& executor_;
+  const UserGateOptions options_;
+  const std::shared_ptr<Link> link_;
+  // Posted tasks look here whether the gate still lives.
+  std::shared_ptr<int> alive_ = std::make_shared<int>(0);
+};
+
+// Reads the allow-list of `path`. A file that does not exist is an empty list. PERMISSION_DENIED
+// when others than root and this process's user can write it.
+absl::StatusOr<AllowList> ReadAllowList(const std::string& path);
+
+}  // namespace muster

@@ -1,0 +1,39 @@
+#include "agent/shim/run_as.h"
+
+#include <grp.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace muster::shim {
+
+UserIds UserIdsOf(const internal::ShimRunAs& user) {
+  UserIds ids = {.uid = user.uid(), .gid = user.gid(), .groups = {}};
+  ids.groups.assign(user.groups().begin(), user.groups().end());
+  return ids;
+}
+
+const char* BecomeUser(const UserIds& user) {
+  if (::setgroups(user.groups.size(), user.groups.data()) != 0) return "setgroups";
+  if (::setresgid(user.gid, user.gid, user.gid) != 0) return "setresgid";
+  if (::setresuid(user.uid, user.uid, user.uid) != 0) return "setresuid";
+  uid_t uids[3];
+  gid_t gids[3];
+  if (::getresuid(&uids[0], &uids[1], &uids[2]) != 0) return "getresuid";
+  if (::getresgid(&gids[0], &gids[1], &gids[2]) != 0) return "getresgid";
+  errno = EPERM;
+  for (const uid_t uid : uids) {
+    if (uid != user.uid) return "setresuid";
+  }
+  for (const gid_t gid : gids) {
+    if (gid != user.gid) return "setresgid";
+  }
+  // A kernel or sandbox that lets it become root again has not dropped anything.
+  if (user.uid != 0 && ::setuid(0) == 0) {
+    errno = EPERM;
+    return "setuid";
+  }
+  return nullptr;
+}
+
+}  // namespace muster::shim

@@ -1,0 +1,110 @@
+// What ranks run as: asked before anything is launched.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/agent_core/core_fixture.h"
+
+namespace muster::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+v1::Assignment For(const std::string& user, v1::Assignment assignment) {
+  assignment.mutable_launch()->set_user(user);
+  return assignment;
+}
+
+RunAs Bob() {
+  return {.self = false,
+          .name = "bob",
+          .uid = 1001,
+          .gid = 100,
+          .groups = {100},
+          .home = "/home/bob",
+          .shell = "/bin/sh"};
+}
+
+TEST_F(AgentCoreTest, LaunchesAsTheUserOfTheJob) {
+  StartAgent();
+  Connect();
+  users_->users["bob"] = Bob();
+  Assign(For("bob", Prepare(kJob1)));
+  EXPECT_THAT(users_->asked, ElementsAre("bob"));
+  EXPECT_THAT(launcher_->Take(), ElementsAre("launch j1/1"));
+  EXPECT_EQ(launcher_->bootstraps[kJob1].run_as().uid(), 1001u);
+}
+
+TEST_F(AgentCoreTest, NothingIsLaunchedForAUserThatIsRefused) {
+  StartAgent();
+  Connect();
+  users_->users["eve"] = absl::PermissionDeniedError("not eve");
+  Assign(For("eve", Prepare(kJob1)));
+  EXPECT_THAT(launcher_->Take(), IsEmpty());
+  const std::vector<v1::Event> events = TakeEvents();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].prepare_failed().problems(0).check(), "user");
+  EXPECT_EQ(events[0].prepare_failed().problems(0).message(), "not eve");
+  EXPECT_EQ(Word(events[1]), "stopped");
+  Assign(Assignment(kJob1, 2, v1::Assignment::RELEASED));
+  EXPECT_THAT(launcher_->Take(), ElementsAre("release j1/1"));
+}
+
+TEST_F(AgentCoreTest, AStopDoesNotWaitForTheUserDatabase) {
+  StartAgent();
+  Connect();
+  users_->hold = true;
+  users_->users["bob"] = Bob();
+  Assign(For("bob", Prepare(kJob1)));
+  Assign(Assignment(kJob1, 2, v1::Assignment::STOPPED));
+  EXPECT_THAT(TakeEventWords(), ElementsAre("1 stopped"));
+  users_->Answer();
+  queue_.RunReady();
+  EXPECT_THAT(launcher_->Take(), IsEmpty());
+  Assign(Assignment(kJob1, 3, v1::Assignment::RELEASED));
+  EXPECT_THAT(launcher_->Take(), ElementsAre("release j1/1"));
+}
+
+TEST_F(AgentCoreTest, AnAttemptReleasedMeanwhileIsNotLaunched) {
+  StartAgent();
+  Connect();
+  users_->hold = true;
+  Assign(For("bob", Prepare(kJob1)));
+  Assign(Assignment(kJob1, 2, v1::Assignment::RELEASED));
+  EXPECT_THAT(launcher_->Take(), ElementsAre("release j1/1"));
+  users_->Answer();
+  queue_.RunReady();
+  EXPECT_THAT(launcher_->Take(), IsEmpty());
+}
+
+TEST_F(AgentCoreTest, WithoutACoordinatorNothingIsLaunchedWhenTheUserIsKnown) {
+  StartAgent();
+  Connect();
+  users_->hold = true;
+  Assign(For("bob", Prepare(kJob1)));
+  core_->OnDisconnected(absl::UnavailableError("gone"));
+  users_->Answer();
+  queue_.RunReady();
+  EXPECT_THAT(launcher_->Take(), IsEmpty());
+  users_->hold = false;
+  Connect({Prepare(kJob1)});
+  EXPECT_THAT(launcher_->Take(), ElementsAre("launch j1/1"));
+  EXPECT_THAT(users_->asked, ElementsAre("bob", "bob"));
+}
+
+TEST_F(AgentCoreTest, AnAgentThatDiedWhileItWaitedAsksAgain) {
+  StartAgent();
+  Connect();
+  users_->hold = true;
+  Assign(For("bob", Prepare(kJob1)));
+  StartAgent();
+  EXPECT_THAT(launcher_->Take(), ElementsAre("adopt j1/1 from 1"));
+  Die(kJob1);
+  Swept(kJob1);
+  Connect({Prepare(kJob1)});
+  EXPECT_THAT(users_->asked, ElementsAre("bob"));
+  EXPECT_THAT(launcher_->Take(), ElementsAre("sweep j1/1", "launch j1/1"));
+}
+
+}  // namespace
+}  // namespace muster::testing
