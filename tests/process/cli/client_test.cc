@@ -43,11 +43,26 @@ TEST_F(FindServerTest, FindsTheDefaultSocket) {
   EXPECT_EQ((*FindServer(""))->target, "unix:" + folder_.path() + "/muster/coordinator.sock");
 }
 
-TEST_F(FindServerTest, RefusesOtherAddresses) {
-  const absl::Status status = FindServer("node-1:7000").status();
-  EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_THAT(std::string(MessageOf(status)), HasSubstr("--server: expected unix:/path"));
-  EXPECT_FALSE(FindServer("unix:").ok());
+TEST_F(FindServerTest, TakesHostAndPort) {
+  EXPECT_EQ((*FindServer("node-1:7443"))->target, "node-1:7443");
+  EXPECT_EQ((*FindServer("[2001:db8::1]:7443"))->target, "[2001:db8::1]:7443");
+}
+
+TEST_F(FindServerTest, RefusesWhatIsNoAddress) {
+  for (const char* address : {"node-1", "unix:", "http://node-1:7443", "node-1:", ":7443"}) {
+    const absl::Status status = FindServer(address).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << address;
+    EXPECT_THAT(std::string(MessageOf(status)),
+                HasSubstr("--server: expected HOST:PORT or unix:/path"));
+  }
+}
+
+TEST_F(FindServerTest, WithoutACertificateHostAndPortCannotBeCalled) {
+  ::setenv("XDG_CONFIG_HOME", folder_.path().c_str(), 1);
+  const absl::Status status = Connect("node-1:7443").status();
+  ::unsetenv("XDG_CONFIG_HOME");
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_THAT(std::string(MessageOf(status)), HasSubstr("coordinator join HOST:PORT TOKEN"));
 }
 
 TEST_F(FindServerTest, TextForNoneNamesLocal) {
