@@ -33,12 +33,23 @@ std::string UseDirectory(const std::string& path) {
   return "";
 }
 
+// False, with errno, for what is no file of its own: everybody may make files in the directory, and
+// a second name of some file that only the shim may write would be written to.
+bool IsOwnName(int fd) {
+  struct stat info = {};
+  if (::fstat(fd, &info) != 0) return false;
+  if (S_ISREG(info.st_mode) && info.st_nlink == 1) return true;
+  errno = EMLINK;
+  return false;
+}
+
 UniqueFd OpenLeaseFile(const std::string& path) {
   // Not with O_CREAT first: where fs.protected_regular is on, that is refused for files of other
   // users in a sticky directory, even to root.
   for (int attempt = 0; attempt < 10; ++attempt) {
     constexpr int kFlags = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
     UniqueFd fd(::open(path.c_str(), O_RDWR | kFlags));
+    if (fd && !IsOwnName(fd.get())) fd.Reset();
     if (fd) return fd;
     if (errno == EACCES || errno == EPERM) {
       // A lock needs no write permission; only the holder's name cannot be left in the file.

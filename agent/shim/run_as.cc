@@ -1,6 +1,8 @@
 #include "agent/shim/run_as.h"
 
 #include <grp.h>
+#include <linux/keyctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -33,6 +35,9 @@ const char* BecomeUser(const UserIds& user) {
     errno = EPERM;
     return "setuid";
   }
+  // The keys of the shim's session are not the user's. Refused in many containers, where there are
+  // none either.
+  (void)::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr);
   return nullptr;
 }
 

@@ -3,6 +3,7 @@
 #include <grpc/support/log.h>
 #include <spdlog/spdlog.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 #include <chrono>
 #include <cstdint>
@@ -30,6 +31,19 @@ void LogFromGrpc(gpr_log_func_args* args) {
 }
 
 }  // namespace
+
+}  // namespace muster
+
+// The C++ library asks the C library for this one, which has it since 2.36 only. With our own the
+// programs also run where that is older, as on Ubuntu 22.04.
+extern "C" uint32_t arc4random() noexcept {
+  uint32_t number = 0;
+  while (::getrandom(&number, sizeof(number), 0) != sizeof(number)) {
+  }
+  return number;
+}
+
+namespace muster {
 
 void PrepareProcessForGrpc() {
   // 0: the caller's value, if any, is replaced: fork handlers are never wanted.

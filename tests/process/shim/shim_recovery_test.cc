@@ -284,5 +284,21 @@ TEST_F(ShimRecovery, ALeaseDirectoryThatIsALinkIsRefused) {
   EXPECT_THAT(shim_.Problems(), HasSubstr("lease-directory: "));
 }
 
+// Everybody may make files in the host's directory of leases.
+TEST_F(ShimRecovery, ALeaseFileThatIsASecondNameOfAnotherIsLeftAlone) {
+  std::filesystem::create_directory(File("leases"));
+  std::ofstream(File("precious")) << "keep me";
+  shim_.AddProbe({});
+  const std::string lease =
+      File("leases/slot.") + shim_.bootstrap.node_id() + "." + std::to_string(0);
+  std::filesystem::create_hard_link(File("precious"), lease);
+  shim_.bootstrap.set_lease_directory(File("leases"));
+  EXPECT_FALSE(shim_.StartAndPrepare());
+  EXPECT_THAT(shim_.Problems(), HasSubstr("slot-lease: "));
+  std::string text;
+  std::getline(std::ifstream(File("precious")), text);
+  EXPECT_EQ(text, "keep me");
+}
+
 }  // namespace
 }  // namespace muster::testing
