@@ -136,6 +136,12 @@ absl::Status Agent::Start() {
   const absl::Status started = core_->Start();
   if (!started.ok()) return started;
   session_->Start();
+  if (!IsUnixTarget(config_.coordinator)) {
+    certificate_ = std::make_unique<CertificateKeeper>(
+        loop_, CredentialsDirectory(MemberDirectoryOf(config_.state_directory)),
+        config_.coordinator, RandomNumber(), [this] { session_->Redial(); });
+    certificate_->Start();
+  }
   return absl::OkStatus();
 }
 
@@ -170,7 +176,10 @@ void Agent::OnNotice(Severity severity, const std::string& line) {
   spdlog::log(level, "{}", line);
 }
 
-void Agent::OnSession(const std::string& session_id) { logs_->Open(session_id); }
+void Agent::OnSession(const std::string& session_id) {
+  logs_->Open(session_id);
+  if (certificate_) certificate_->OnSession();
+}
 
 void Agent::OnSessionLost() { logs_->Close(); }
 

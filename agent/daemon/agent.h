@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agent/core/agent_core.h"
+#include "agent/daemon/certificate_keeper.h"
 #include "agent/daemon/config.h"
 #include "agent/node/system_user_gate.h"
 #include "agent/rpc/log_client.h"
@@ -63,6 +64,8 @@ class Agent final : private AgentObserver {
   std::unique_ptr<AgentCore> core_;
   std::unique_ptr<LogClient> logs_;
   std::unique_ptr<SessionClient> session_;
+  // Null where the coordinator is on this machine.
+  std::unique_ptr<CertificateKeeper> certificate_;
   bool leaving_ = false;
 };
 

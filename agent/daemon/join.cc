@@ -8,7 +8,6 @@
 #include "agent/node/facts.h"
 #include "common/base/annotate.h"
 #include "common/base/clock.h"
-#include "common/base/utc.h"
 #include "common/base/version.h"
 #include "common/io/state_lock.h"
 #include "common/trust/credentials.h"
@@ -50,13 +49,8 @@ absl::Status TakeMembership(const std::string& state_directory, NodeId& node_id)
         MemberDirectoryOf(state_directory)));
   }
   if (!credentials.ok()) return credentials.status();
-  const WallTime now = SystemClock().WallNow();
-  if (credentials->certificate.not_after() < now) {
-    return absl::FailedPreconditionError(
-        fmt::format("the certificate of this node ended on {}: have its name freed (coordinator "
-                    "revoke agent {} --free-name), then join again with a new token",
-                    FormatUtc(credentials->certificate.not_after()), credentials->identity.name));
-  }
+  // A certificate that has ended does not matter here: the agent comes back with it by itself, or
+  // says why not.
   const std::string& name = credentials->identity.name;
   if (!node_id.empty() && node_id.value() != name) {
     return absl::FailedPreconditionError(

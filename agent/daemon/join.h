@@ -25,8 +25,8 @@ struct JoinConfig {
 std::string MemberDirectoryOf(const std::string& state_directory);
 
 // What an agent that is to serve over the network needs to know of its membership: checks that it
-// has joined, and fills in the name of its node. FAILED_PRECONDITION: it has not joined, its
-// certificate is over, or it is another node than `node_id`, where that is not empty.
+// has joined, and fills in the name of its node. FAILED_PRECONDITION: it has not joined, or it is
+// another node than `node_id`, where that is not empty.
 absl::Status TakeMembership(const std::string& state_directory, NodeId& node_id);
 
 // Returns the exit status of the program: 0, 1 (the coordinator is out of reach or refuses), 2 (bad

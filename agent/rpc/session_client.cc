@@ -72,6 +72,10 @@ SessionClient::~SessionClient() {
 
 void SessionClient::Start() { Dial(); }
 
+void SessionClient::Redial() {
+  if (stream_) stream_->Close(absl::UnavailableError("the agent makes the connection anew"));
+}
+
 void SessionClient::Stop() {
   stopped_ = true;
   executor_.Cancel(std::exchange(timer_, 0));

@@ -40,6 +40,9 @@ class SessionClient {
 
   // Dials now. Once.
   void Start();
+  // Ends the stream that there is and dials again, a moment later: with what is known then of the
+  // way and of the credentials.
+  void Redial();
   // Ends the stream and dials no more.
   void Stop();
 

@@ -94,6 +94,15 @@ std::vector<std::string> Certificate::dns_sans() const { return NamesOf(native()
 
 bool Certificate::is_ca() const { return X509_check_ca(native()) == 1; }
 
+absl::StatusOr<PublicKey> Certificate::public_key() const {
+  std::shared_ptr<evp_pkey_st> key(X509_get_pubkey(native()), EVP_PKEY_free);
+  if (absl::Status status = CheckKey(key.get()); !status.ok()) {
+    ERR_clear_error();
+    return status;
+  }
+  return PublicKey(std::move(key));
+}
+
 std::string Certificate::SpkiSha256() const {
   return Sha256(DerOf(X509_get_X509_PUBKEY(native()), i2d_X509_PUBKEY));
 }

@@ -42,6 +42,8 @@ class Certificate {
   std::vector<std::string> uri_sans() const;
   std::vector<std::string> dns_sans() const;
   bool is_ca() const;
+  // Of its subject; an error when it is no key of P-256.
+  absl::StatusOr<PublicKey> public_key() const;
   // Of the subject's key, 32 bytes.
   std::string SpkiSha256() const;
   // SHA-256 of the whole certificate, 32 bytes.

@@ -128,6 +128,17 @@ bool IsCertificateHost(const std::string& host) {
   });
 }
 
+WallTime IssuedAt(const Certificate& certificate) {
+  return std::min(certificate.not_before() + kBackdate, certificate.not_after());
+}
+
+bool IsSignedBy(const Certificate& certificate, const Certificate& ca) {
+  const bool is = X509_check_issued(ca.native(), certificate.native()) == X509_V_OK &&
+                  X509_verify(certificate.native(), X509_get0_pubkey(ca.native())) == 1;
+  ERR_clear_error();
+  return is;
+}
+
 absl::StatusOr<Certificate> MakeCa(const PrivateKey& key, const std::string& cluster_id,
                                    WallTime not_before, WallTime not_after) {
   if (!IsClusterId(cluster_id)) {

@@ -38,6 +38,11 @@ absl::StatusOr<Certificate> MakeCa(const PrivateKey& key, const std::string& clu
 absl::StatusOr<Certificate> Issue(const Certificate& ca, const PrivateKey& ca_key,
                                   const PublicKey& key, const CertificateProfile& profile);
 
+// When a certificate was made, as far as its own dates tell: kBackdate after it begins.
+WallTime IssuedAt(const Certificate& certificate);
+// Whether `ca` signed it, whatever the time.
+bool IsSignedBy(const Certificate& certificate, const Certificate& ca);
+
 // Whether it can stand in a certificate: a host name of letters, digits, dashes and dots, or a
 // numeric address.
 bool IsCertificateHost(const std::string& host);

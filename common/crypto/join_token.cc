@@ -104,4 +104,8 @@ std::string JoinProof(std::string_view token_key, std::string_view exporter, std
   return HmacSha256(token_key, std::string(exporter) + std::string(csr));
 }
 
+std::string RejoinStatement(std::string_view exporter, std::string_view csr) {
+  return fmt::format("muster rejoin 1{}{}", exporter, csr);
+}
+
 }  // namespace muster

@@ -46,5 +46,7 @@ bool IsTokenId(std::string_view text);
 // What the coordinator keeps instead of the secret. Who has it can join: as sensitive as a key.
 std::string TokenKey(const JoinToken& token);
 std::string JoinProof(std::string_view token_key, std::string_view exporter, std::string_view csr);
+// What a member that comes back signs with the key of its old certificate.
+std::string RejoinStatement(std::string_view exporter, std::string_view csr);
 
 }  // namespace muster

@@ -28,6 +28,7 @@ template <typename T, auto Free>
 using OpensslPtr = std::unique_ptr<T, OpensslFree<Free>>;
 
 using BioPtr = OpensslPtr<BIO, BIO_free_all>;
+using DigestContextPtr = OpensslPtr<EVP_MD_CTX, EVP_MD_CTX_free>;
 using PkeyContextPtr = OpensslPtr<EVP_PKEY_CTX, EVP_PKEY_CTX_free>;
 using X509ReqPtr = OpensslPtr<X509_REQ, X509_REQ_free>;
 using X509StorePtr = OpensslPtr<X509_STORE, X509_STORE_free>;

@@ -2,6 +2,7 @@
 
 #include <openssl/core_names.h>
 #include <openssl/ec.h>
+#include <openssl/err.h>
 #include <openssl/pem.h>
 
 #include "common/crypto/digest.h"
@@ -36,6 +37,32 @@ absl::Status CheckKey(const evp_pkey_st* key) {
 std::string PublicKey::Spki() const { return DerOf(key_.get(), i2d_PUBKEY); }
 
 std::string PublicKey::SpkiSha256() const { return Sha256(Spki()); }
+
+bool PublicKey::Verifies(std::string_view bytes, std::string_view signature) const {
+  const DigestContextPtr context(EVP_MD_CTX_new());
+  MustHold(context != nullptr, "EVP_MD_CTX_new");
+  const bool good =
+      EVP_DigestVerifyInit(context.get(), nullptr, EVP_sha256(), nullptr, native()) == 1 &&
+      EVP_DigestVerify(context.get(), Unsigned(signature), signature.size(), Unsigned(bytes),
+                       bytes.size()) == 1;
+  ERR_clear_error();
+  return good;
+}
+
+std::string PrivateKey::Sign(std::string_view bytes) const {
+  const DigestContextPtr context(EVP_MD_CTX_new());
+  size_t size = 0;
+  MustHold(context != nullptr &&
+               EVP_DigestSignInit(context.get(), nullptr, EVP_sha256(), nullptr, native()) == 1 &&
+               EVP_DigestSign(context.get(), nullptr, &size, Unsigned(bytes), bytes.size()) == 1,
+           "EVP_DigestSign");
+  std::string signature(size, '\0');
+  MustHold(EVP_DigestSign(context.get(), reinterpret_cast<unsigned char*>(signature.data()), &size,
+                          Unsigned(bytes), bytes.size()) == 1,
+           "EVP_DigestSign");
+  signature.resize(size);
+  return signature;
+}
 
 PrivateKey PrivateKey::Generate() {
   std::shared_ptr<evp_pkey_st> key(EVP_EC_gen(SN_X9_62_prime256v1), EVP_PKEY_free);

@@ -22,6 +22,8 @@ class PublicKey {
   std::string Spki() const;
   // SHA-256 of it, 32 bytes: what pins and members are compared by.
   std::string SpkiSha256() const;
+  // Whether `signature` is what the owner of the private key made of `bytes`, see PrivateKey::Sign.
+  bool Verifies(std::string_view bytes, std::string_view signature) const;
   evp_pkey_st* native() const { return key_.get(); }
 
  private:
@@ -34,6 +36,8 @@ class PrivateKey {
   // INVALID_ARGUMENT: no key, an encrypted one, or one that is not of P-256.
   static absl::StatusOr<PrivateKey> FromPem(std::string_view pem);
 
+  // ECDSA with SHA-256, DER.
+  std::string Sign(std::string_view bytes) const;
   // PKCS #8, not encrypted.
   std::string ToPem() const;
   const PublicKey& public_key() const { return public_key_; }

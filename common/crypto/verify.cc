@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "common/base/utc.h"
+#include "common/crypto/issuer.h"
 #include "common/crypto/openssl.h"
 
 namespace muster {
@@ -16,9 +17,10 @@ absl::Status StatusOfError(int error, const Certificate& at_fault, WallTime now)
   switch (error) {
     case X509_V_ERR_CERT_NOT_YET_VALID:
       return absl::FailedPreconditionError(fmt::format(
-          "the certificate is not yet valid: this machine's clock says {}, the certificate is "
-          "valid from {}, an hour before the clock of the machine that made it (set the clocks)",
-          FormatUtc(now), FormatUtc(at_fault.not_before())));
+          "the certificate is not yet valid: this machine's clock says {}, the clock of the "
+          "coordinator said {} when it made it, and certificates are valid from an hour before "
+          "that, {} (set the clock that is wrong)",
+          FormatUtc(now), FormatUtc(IssuedAt(at_fault)), FormatUtc(at_fault.not_before())));
     case X509_V_ERR_CERT_HAS_EXPIRED:
       return absl::FailedPreconditionError(fmt::format(
           "the certificate is no longer valid: this machine's clock says {}, the certificate was "

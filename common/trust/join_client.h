@@ -1,17 +1,14 @@
-// Becomes a member of a cluster with a token. Blocks the calling thread, never longer than its
-// limit (but for the resolver, which has its own). Nothing of the token is sent before the server
-// has proven that it owns the CA that the token's pin names.
+// Becomes a member of a cluster with a token, or comes back into it. Blocks the calling thread,
+// never longer than its limit (but for the resolver, which has its own). Nothing of the token is
+// sent before the server has proven that it owns the CA that the token's pin names.
 #pragma once
 
 #include <absl/status/statusor.h>
 
 #include <chrono>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "common/base/clock.h"
-#include "common/crypto/certificate.h"
 #include "common/crypto/private_key.h"
 #include "common/trust/credentials.h"
 
@@ -40,10 +37,22 @@ struct JoinOptions {
 // FAILED_PRECONDITION: the clocks differ; the text has both.
 absl::StatusOr<Credentials> Join(const JoinOptions& options, const Clock& clock);
 
-// Whether a server that presented `chain` is a coordinator of the cluster whose CA has the public
-// key with this SHA-256; returns its identity. `where` is for the texts. Pure.
-absl::StatusOr<Identity> VerifyPinnedServer(const std::vector<Certificate>& chain,
-                                            std::string_view pin, WallTime now,
-                                            std::string_view where);
+// A member whose certificate may have ended.
+struct RejoinOptions {
+  std::string address;
+  Credentials member;
+  // CredentialsDirectory::PendingKey, for the new certificate.
+  PrivateKey key;
+  std::string version;
+  std::chrono::milliseconds limit = std::chrono::seconds(15);
+};
+
+// Comes back into the cluster with the key of a certificate that ended not too long ago; also with
+// one that has not ended. Nothing is sent before the server has proven to be of an authority that
+// the member trusts. Errors as of Join; PERMISSION_DENIED lasts until somebody does what it says.
+absl::StatusOr<Credentials> Rejoin(const RejoinOptions& options, const Clock& clock);
+
+// What would come of it: OK, or the error that Rejoin would return.
+absl::Status CheckMembership(const RejoinOptions& options, const Clock& clock);
 
 }  // namespace muster

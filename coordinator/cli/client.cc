@@ -152,7 +152,8 @@ Client::Client(std::shared_ptr<grpc::Channel> control, std::shared_ptr<grpc::Cha
       jobs_(v1::JobService::NewStub(control_channel_)),
       logs_(v1::JobService::NewStub(logs_channel_)),
       nodes_(v1::NodeService::NewStub(control_channel_)),
-      trust_(v1::TrustService::NewStub(control_channel_)) {}
+      trust_(v1::TrustService::NewStub(control_channel_)),
+      authority_(v1::AuthorityService::NewStub(control_channel_)) {}
 
 bool Client::IsReachable() {
   const auto deadline = std::chrono::system_clock::now() + kCallDeadline;
@@ -269,6 +270,20 @@ absl::StatusOr<v1::RevokeMemberResponse> Client::RevokeMember(
   return CallTrust<v1::RevokeMemberRequest, v1::RevokeMemberResponse>(
       request, [this](auto* context, const auto& in, auto* out) {
         return trust_->RevokeMember(context, in, out);
+      });
+}
+
+absl::StatusOr<v1::Authority> Client::GetAuthority() {
+  return CallTrust<v1::GetAuthorityRequest, v1::Authority>(
+      v1::GetAuthorityRequest(), [this](auto* context, const auto& in, auto* out) {
+        return authority_->GetAuthority(context, in, out);
+      });
+}
+
+absl::StatusOr<v1::Authority> Client::RotateAuthority() {
+  return CallTrust<v1::RotateAuthorityRequest, v1::Authority>(
+      v1::RotateAuthorityRequest(), [this](auto* context, const auto& in, auto* out) {
+        return authority_->RotateAuthority(context, in, out);
       });
 }
 

@@ -1,5 +1,5 @@
-// The connection to a coordinator: finds it and makes the calls of JobService, NodeService and
-// TrustService.
+// The connection to a coordinator: finds it and makes the calls of JobService, NodeService,
+// TrustService and AuthorityService.
 // Thread-safe. Unary calls have deadlines; streams end by Cancellation.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <string>
 
 #include "coordinator/cli/job_source.h"
+#include "muster/v1/authority.grpc.pb.h"
 #include "muster/v1/job.grpc.pb.h"
 #include "muster/v1/node.grpc.pb.h"
 #include "muster/v1/trust.grpc.pb.h"
@@ -41,6 +42,8 @@ class Client final : public JobSource {
   absl::Status DeleteToken(const std::string& token_id);
   absl::StatusOr<v1::ListMembersResponse> ListMembers();
   absl::StatusOr<v1::RevokeMemberResponse> RevokeMember(const v1::RevokeMemberRequest& request);
+  absl::StatusOr<v1::Authority> GetAuthority();
+  absl::StatusOr<v1::Authority> RotateAuthority();
 
   absl::Status WatchJob(const std::string& job_id, Cancellation& cancellation,
                         const OnJob& on_job) override;
@@ -54,6 +57,7 @@ class Client final : public JobSource {
   std::unique_ptr<v1::JobService::Stub> logs_;
   std::unique_ptr<v1::NodeService::Stub> nodes_;
   std::unique_ptr<v1::TrustService::Stub> trust_;
+  std::unique_ptr<v1::AuthorityService::Stub> authority_;
   // A call failed for want of a connection. Streams run on threads of their own.
   std::atomic<bool> broken_ = false;
 };

@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-constexpr std::array<Command, 19> kCommands = {{
+constexpr std::array<Command, 20> kCommands = {{
     {"submit", "run the job of a job.yaml and follow it", RunSubmit, true},
     {"spawn", "run a script on every slot of every host, from flags alone", RunSpawn, true},
     {"list", "list jobs, the newest first", RunList},
@@ -30,6 +30,7 @@ constexpr std::array<Command, 19> kCommands = {{
     {"user", "add, list and remove people who submit jobs over the network", RunUser},
     {"join", "become a user of a cluster, with a token", RunJoin},
     {"members", "list who belongs to the cluster", RunMembers},
+    {"ca", "show or replace the authority of the cluster", RunCa},
     {"revoke", "shut a member out", RunRevoke},
 }};
 

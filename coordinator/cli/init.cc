@@ -10,6 +10,7 @@
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/exit_status.h"
 #include "coordinator/daemon/service.h"
+#include "coordinator/spec/duration.h"
 #include "coordinator/trust/trust_directory.h"
 
 namespace muster {
@@ -40,6 +41,16 @@ int RunInit(Arguments arguments, Reporter& reporter) {
       },
       "name or address under which nodes reach this machine; repeat for more (default: its host "
       "name)");
+  flags.Value(
+      "certificate-life", "TIME",
+      [&set_up](std::string_view value) -> std::string {
+        const absl::StatusOr<Duration> life = ParseDuration(value);
+        if (!life.ok()) return std::string(MessageOf(life.status()));
+        set_up.certificate_life = std::chrono::duration_cast<std::chrono::seconds>(*life);
+        return "";
+      },
+      "how long certificates of nodes and of the coordinator are good, 10s to 365d; they renew "
+      "theirs by themselves (default 14d)");
   if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
   if (state_directory.empty()) {
     reporter.Say("there is no default place for the state here: give --state-dir DIR");
@@ -57,9 +68,10 @@ int RunInit(Arguments arguments, Reporter& reporter) {
                   "authority    sha256:{}\n"
                   "certificates {} (mode 0700; a copy of it is the cluster: keep it safe)\n"
                   "hosts        {}\n"
+                  "nodes        renew their certificates by themselves, each is good for {}\n"
                   "next: coordinator serve, coordinator token create\n",
                   trust->cluster_id, HexEncode(trust->ca().SpkiSha256()), directory,
-                  fmt::join(set_up.hosts, ", ")),
+                  fmt::join(set_up.hosts, ", "), FormatDuration(trust->certificate_life)),
       reporter);
 }
 

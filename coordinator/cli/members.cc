@@ -1,6 +1,8 @@
 // `coordinator members` and `coordinator revoke`.
 #include <fmt/format.h>
 
+#include <ctime>
+
 #include "coordinator/cli/command.h"
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/exit_status.h"
@@ -20,7 +22,8 @@ int RunMembers(Arguments arguments, Reporter& reporter) {
   if (!place.ok()) return ReportError(place.status(), reporter);
   const absl::StatusOr<v1::ListMembersResponse> members = place->client->ListMembers();
   if (!members.ok()) return ReportError(members.status(), reporter);
-  return PrintResult(json ? MembersToJson(*members) : RenderMembers(*members), reporter);
+  return PrintResult(json ? MembersToJson(*members) : RenderMembers(*members, std::time(nullptr)),
+                     reporter);
 }
 
 int RunRevoke(Arguments arguments, Reporter& reporter) {

@@ -14,7 +14,28 @@ namespace {
 using google::protobuf::util::TimeUtil;
 using Json = nlohmann::ordered_json;
 
-std::string KindWord(v1::MemberKind kind) {
+std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
+
+std::string StateWord(const v1::Member& member, std::time_t now) {
+  if (member.revoked()) return "revoked";
+  return member.certificate_end_time().seconds() <= now ? "ended" : "good";
+}
+
+Json ToJson(const v1::Token& token) {
+  return {{"token_id", token.token_id()},
+          {"kind", MemberKindWord(token.kind())},
+          {"name", token.name()},
+          {"network", token.network()},
+          {"uses_left", token.uses_left()},
+          {"create_time", TimeUtil::ToString(token.create_time())},
+          {"expire_time", TimeUtil::ToString(token.expire_time())}};
+}
+
+std::string Text(const Json& json) { return json.dump(2) + "\n"; }
+
+}  // namespace
+
+std::string MemberKindWord(v1::MemberKind kind) {
   switch (kind) {
     case v1::MEMBER_AGENT:
       return "agent";
@@ -26,22 +47,6 @@ std::string KindWord(v1::MemberKind kind) {
       return "unknown";
   }
 }
-
-std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
-
-Json ToJson(const v1::Token& token) {
-  return {{"token_id", token.token_id()},
-          {"kind", KindWord(token.kind())},
-          {"name", token.name()},
-          {"network", token.network()},
-          {"uses_left", token.uses_left()},
-          {"create_time", TimeUtil::ToString(token.create_time())},
-          {"expire_time", TimeUtil::ToString(token.expire_time())}};
-}
-
-std::string Text(const Json& json) { return json.dump(2) + "\n"; }
-
-}  // namespace
 
 std::string RenderNewToken(const v1::CreateTokenResponse& token) {
   const v1::Token& info = token.info();
@@ -57,25 +62,25 @@ std::string RenderNewToken(const v1::CreateTokenResponse& token) {
       "  agent join {} {}\n",
       info.uses_left(),
       info.kind() == v1::MEMBER_AGENT ? (info.uses_left() == 1 ? "node" : "nodes")
-                                      : KindWord(info.kind()),
+                                      : MemberKindWord(info.kind()),
       TimeUtil::ToString(info.expire_time()), address, token.token());
 }
 
 std::string RenderTokens(const v1::ListTokensResponse& tokens) {
   std::vector<std::vector<std::string>> rows = {{"TOKEN", "FOR", "NAME", "FROM", "LEFT", "UNTIL"}};
   for (const v1::Token& token : tokens.tokens()) {
-    rows.push_back({token.token_id(), KindWord(token.kind()), OrDash(token.name()),
+    rows.push_back({token.token_id(), MemberKindWord(token.kind()), OrDash(token.name()),
                     OrDash(token.network()), std::to_string(token.uses_left()),
                     TimeUtil::ToString(token.expire_time())});
   }
   return RenderTable(rows);
 }
 
-std::string RenderMembers(const v1::ListMembersResponse& members) {
+std::string RenderMembers(const v1::ListMembersResponse& members, std::time_t now) {
   std::vector<std::vector<std::string>> rows = {
       {"KIND", "NAME", "STATE", "CERTIFICATE UNTIL", "KEY"}};
   for (const v1::Member& member : members.members()) {
-    rows.push_back({KindWord(member.kind()), member.name(), member.revoked() ? "revoked" : "good",
+    rows.push_back({MemberKindWord(member.kind()), member.name(), StateWord(member, now),
                     TimeUtil::ToString(member.certificate_end_time()),
                     fmt::format("sha256:{}", member.key_sha256().substr(0, 16))});
   }
@@ -99,7 +104,7 @@ std::string TokensToJson(const v1::ListTokensResponse& tokens) {
 std::string MembersToJson(const v1::ListMembersResponse& members) {
   Json list = Json::array();
   for (const v1::Member& member : members.members()) {
-    list.push_back({{"kind", KindWord(member.kind())},
+    list.push_back({{"kind", MemberKindWord(member.kind())},
                     {"name", member.name()},
                     {"revoked", member.revoked()},
                     {"serial", member.serial()},

@@ -9,6 +9,7 @@
 
 #include "common/base/annotate.h"
 #include "common/log/log.h"
+#include "common/trust/renewal.h"
 
 namespace muster {
 namespace {
@@ -68,7 +69,7 @@ Network::Network(NetworkOptions options, Trust trust)
 Network::~Network() = default;
 
 const PeerDirectory& Network::MakePeers(const LocalPeers& local) {
-  peers_ = std::make_unique<ClusterPeers>(local, trust_.cluster_id, revocations_);
+  peers_ = std::make_unique<ClusterPeers>(local, trust_, clock_, revocations_);
   return *peers_;
 }
 
@@ -80,9 +81,18 @@ void Network::AddTo(grpc::ServerBuilder& builder, const ServiceContext& services
   acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       MakeTlsServerCredentials(files, peers_->HandshakeCheck()));
-  office_ = std::make_unique<TrustOffice>(*store_, *audit_, clock_, trust_.ca().SpkiSha256());
+  live_calls_ = &services.live_calls;
+  office_ = std::make_unique<TrustOffice>(*store_, *audit_, clock_,
+                                          [this] { return trust_.Get()->ca().SpkiSha256(); });
   service_ = std::make_unique<TrustServiceImpl>(services, *office_, revocations_, advertised_);
+  keeper_ = std::make_unique<TrustKeeper>(directory, trust_, *store_, *audit_, clock_);
+  authority_service_ = std::make_unique<AuthorityServiceImpl>(services, trust_, *keeper_);
+  member_office_ = std::make_unique<MemberOffice>(trust_, *store_, *audit_, clock_);
+  member_service_ =
+      std::make_unique<MemberServiceImpl>(services, *member_office_, clock_, advertised_);
   builder.RegisterService(service_.get());
+  builder.RegisterService(authority_service_.get());
+  builder.RegisterService(member_service_.get());
 }
 
 absl::Status Network::Serve(EventLoop& loop) {
@@ -99,9 +109,39 @@ absl::Status Network::Serve(EventLoop& loop) {
       loop, {.grpc = acceptor_.get(), .join = [this](UniqueFd connection, const std::string& host) {
                join_server_->Adopt(std::move(connection), host);
              }});
+  loop_ = &loop;
+  worker_ = std::make_unique<WorkerThread>("trust-keeper");
+  KeepLater();
   return absl::OkStatus();
 }
 
-void Network::StopListening() { listener_.reset(); }
+void Network::KeepLater() {
+  keep_timer_ = loop_->PostAfter(keeper_->Interval(), [this] {
+    keep_timer_ = 0;
+    worker_->Post([this] {
+      Keep();
+      loop_->Post([this] {
+        if (listener_ != nullptr) KeepLater();
+      });
+    });
+  });
+}
+
+void Network::Keep() {
+  const absl::Status kept = keeper_->Step();
+  if (!kept.ok()) {
+    spdlog::error("certificates of the coordinator error={} left={}", LogQuoted(MessageOf(kept)),
+                  LogQuoted(LeftText(trust_.Get()->coordinator.not_after(), clock_.WallNow())));
+  }
+  const size_t cut = live_calls_->CutUnless([this](const std::string& certificate) {
+    return peers_->IdentifyCertificate(certificate).ok();
+  });
+  if (cut > 0) spdlog::info("streams of ended certificates were cut count={}", cut);
+}
+
+void Network::StopListening() {
+  loop_->Cancel(std::exchange(keep_timer_, 0));
+  listener_.reset();
+}
 
 }  // namespace muster

@@ -11,14 +11,19 @@
 
 #include "common/base/clock.h"
 #include "common/io/event_loop.h"
+#include "common/io/worker_thread.h"
+#include "coordinator/rpc/authority_service.h"
 #include "coordinator/rpc/cluster_peers.h"
+#include "coordinator/rpc/member_service.h"
 #include "coordinator/rpc/network_listener.h"
 #include "coordinator/rpc/service_context.h"
 #include "coordinator/rpc/trust_service.h"
 #include "coordinator/trust/audit.h"
 #include "coordinator/trust/join_server.h"
 #include "coordinator/trust/join_service.h"
-#include "coordinator/trust/trust_directory.h"
+#include "coordinator/trust/live_trust.h"
+#include "coordinator/trust/member_office.h"
+#include "coordinator/trust/trust_keeper.h"
 #include "coordinator/trust/trust_office.h"
 #include "coordinator/trust/trust_store.h"
 
@@ -36,7 +41,8 @@ struct NetworkOptions {
 
 class Network {
  public:
-  // Reads the trust, renews the coordinator's certificate when its time comes, and listens.
+  // Reads the trust, renews the coordinator's certificate when it is due, and listens. While it
+  // serves, the certificate is renewed and a change of the authority goes on.
   static absl::StatusOr<std::unique_ptr<Network>> Open(NetworkOptions options);
   ~Network();
   Network(const Network&) = delete;
@@ -45,7 +51,7 @@ class Network {
   // Where it listens, and where members find it.
   const std::string& address() const { return listener_->address(); }
   const std::vector<std::string>& advertised() const { return advertised_; }
-  const std::string& cluster_id() const { return trust_.cluster_id; }
+  std::string cluster_id() const { return trust_.Get()->cluster_id; }
 
   // Who calls. `local` outlives this object. Before the server is built.
   const PeerDirectory& MakePeers(const LocalPeers& local);
@@ -60,8 +66,13 @@ class Network {
  private:
   Network(NetworkOptions options, Trust trust);
 
+  // On the loop: looks after certificates again after a while.
+  void KeepLater();
+  // On the worker.
+  void Keep();
+
   const NetworkOptions options_;
-  const Trust trust_;
+  LiveTrust trust_;
   SystemClock clock_;
   std::vector<std::string> advertised_;
   std::unique_ptr<TrustStore> store_;
@@ -74,6 +85,16 @@ class Network {
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<JoinService> join_service_;
   std::unique_ptr<JoinServer> join_server_;
+  std::unique_ptr<TrustKeeper> keeper_;
+  std::unique_ptr<AuthorityServiceImpl> authority_service_;
+  std::unique_ptr<MemberOffice> member_office_;
+  std::unique_ptr<MemberServiceImpl> member_service_;
+  LiveCalls* live_calls_ = nullptr;
+  // Of the loop.
+  EventLoop* loop_ = nullptr;
+  Executor::TimerId keep_timer_ = 0;
+  // Last: its tasks use everything above.
+  std::unique_ptr<WorkerThread> worker_;
 };
 
 }  // namespace muster

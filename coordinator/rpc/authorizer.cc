@@ -8,6 +8,8 @@ namespace {
 constexpr MethodRule kRules[] = {
     {"/muster.v1.AgentService/Session", Role::kAgent},
     {"/muster.v1.AgentService/UploadLogs", Role::kAgent},
+    {"/muster.v1.MemberService/CheckCertificate", Role::kAgent},
+    {"/muster.v1.MemberService/RenewCertificate", Role::kAgent},
     {"/muster.v1.JobService/SubmitJob", Role::kSubmitter},
     {"/muster.v1.JobService/PlanJob", Role::kSubmitter},
     {"/muster.v1.JobService/GetJob", Role::kSubmitter},
@@ -22,6 +24,8 @@ constexpr MethodRule kRules[] = {
     {"/muster.v1.TrustService/DeleteToken", Role::kAdmin},
     {"/muster.v1.TrustService/ListMembers", Role::kAdmin},
     {"/muster.v1.TrustService/RevokeMember", Role::kAdmin},
+    {"/muster.v1.AuthorityService/GetAuthority", Role::kAdmin},
+    {"/muster.v1.AuthorityService/RotateAuthority", Role::kAdmin},
 };
 
 }  // namespace

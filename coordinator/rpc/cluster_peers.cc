@@ -12,6 +12,7 @@
 #include "common/base/rate_limit.h"
 #include "common/crypto/certificate.h"
 #include "common/crypto/identity.h"
+#include "common/crypto/verify.h"
 #include "common/log/log.h"
 
 namespace muster {
@@ -53,14 +54,14 @@ bool Revocations::Contains(const std::string& serial) const {
   return serials_.contains(serial);
 }
 
-ClusterPeers::ClusterPeers(const LocalPeers& local, std::string cluster_id,
+ClusterPeers::ClusterPeers(const LocalPeers& local, const LiveTrust& trust, const Clock& clock,
                            const Revocations& revocations)
-    : local_(local), cluster_id_(std::move(cluster_id)), revocations_(revocations) {}
+    : local_(local), trust_(trust), clock_(clock), revocations_(revocations) {}
 
 Peer ClusterPeers::Identify(const grpc::CallbackServerContext& call) const {
   const std::string certificate = CertificateOf(call);
   if (certificate.empty()) return local_.Identify(call);
-  // Again, although the handshake looked: it may have been revoked since.
+  // Again, although the handshake looked: it may have ended or been revoked since.
   absl::StatusOr<Peer> peer = IdentifyCertificate(certificate);
   return peer.ok() ? *std::move(peer) : Peer{};
 }
@@ -72,10 +73,15 @@ absl::StatusOr<Peer> ClusterPeers::IdentifyCertificate(const std::string& pem) c
   if (!identity.ok()) return identity.status();
   Peer peer;
   peer.serial = certificate->serial();
-  if (identity->cluster_id != cluster_id_) {
+  peer.certificate = pem;
+  const std::shared_ptr<const Trust> trust = trust_.Get();
+  if (identity->cluster_id != trust->cluster_id) {
     return absl::PermissionDeniedError(
-        fmt::format("{} is of another cluster than {}", ToUri(*identity), cluster_id_));
+        fmt::format("{} is of another cluster than {}", ToUri(*identity), trust->cluster_id));
   }
+  const absl::Status valid =
+      VerifyCertificate(*certificate, trust->ca_bundle, CertificateUse::kClient, clock_.WallNow());
+  if (!valid.ok()) return Annotate(valid, ToUri(*identity));
   if (revocations_.Contains(peer.serial)) {
     return absl::PermissionDeniedError(
         fmt::format("the certificate of {} was revoked", ToUri(*identity)));

@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/rpc/tls.h"
 #include "coordinator/rpc/peers.h"
+#include "coordinator/trust/live_trust.h"
 
 namespace muster {
 
@@ -28,19 +30,21 @@ class Revocations {
 // and the peers of this machine. Everybody else is nobody.
 class ClusterPeers final : public PeerDirectory {
  public:
-  // Both outlive this object.
-  ClusterPeers(const LocalPeers& local, std::string cluster_id, const Revocations& revocations);
+  // All outlive this object.
+  ClusterPeers(const LocalPeers& local, const LiveTrust& trust, const Clock& clock,
+               const Revocations& revocations);
 
   Peer Identify(const grpc::CallbackServerContext& call) const override;
-  // The owner of a certificate whose chain was found good. PERMISSION_DENIED with the reason for
-  // whoever may do nothing here.
+  // The owner of a certificate. PERMISSION_DENIED with the reason for whoever may do nothing here,
+  // FAILED_PRECONDITION when the certificate is not valid now.
   absl::StatusOr<Peer> IdentifyCertificate(const std::string& pem) const;
   // Ends the handshakes of those.
   TlsPeerCheck HandshakeCheck() const;
 
  private:
   const LocalPeers& local_;
-  const std::string cluster_id_;
+  const LiveTrust& trust_;
+  const Clock& clock_;
   const Revocations& revocations_;
 };
 

@@ -26,6 +26,8 @@ struct Peer {
   std::optional<NodeId> node = std::nullopt;
   // Serial number of its certificate; empty when it has none.
   std::string serial = "";
+  // The certificate, PEM.
+  std::string certificate = "";
 };
 
 // Finds the peer of a call.

@@ -30,7 +30,7 @@ class StreamReactor : public GrpcReactor,
   // Called once, by ServeStream.
   void Own(const Peer& peer) {
     self_ = this->shared_from_this();
-    if (!peer.serial.empty()) services_.live_calls.Add(peer.serial, self_);
+    if (!peer.serial.empty()) services_.live_calls.Add(peer.serial, peer.certificate, self_);
     OnLoop([this] { Begin(); });
   }
 

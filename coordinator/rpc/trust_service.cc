@@ -4,24 +4,11 @@
 
 #include "common/crypto/encoding.h"
 #include "coordinator/core/proto_time.h"
+#include "coordinator/rpc/trust_kinds.h"
 #include "coordinator/rpc/unary_call.h"
 
 namespace muster {
 namespace {
-
-v1::MemberKind KindOf(IdentityKind kind) {
-  switch (kind) {
-    case IdentityKind::kAgent:
-      return v1::MEMBER_AGENT;
-    case IdentityKind::kUser:
-      return v1::MEMBER_USER;
-    case IdentityKind::kAdmin:
-      return v1::MEMBER_ADMIN;
-    case IdentityKind::kCoordinator:
-      break;
-  }
-  return v1::MEMBER_KIND_UNSPECIFIED;
-}
 
 absl::StatusOr<IdentityKind> KindOf(v1::MemberKind kind) {
   switch (kind) {

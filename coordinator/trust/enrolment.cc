@@ -124,7 +124,9 @@ absl::StatusOr<v1::JoinRequest> DecodeJoinRequest(std::string_view bytes) {
       return absl::InvalidArgumentError("a field of the request is too long");
     }
   }
-  if (request.csr().size() > kMaxCsrBytes || request.proof().size() > kMaxJoinTextBytes) {
+  if (request.csr().size() > kMaxCsrBytes || request.proof().size() > kMaxJoinTextBytes ||
+      request.member_certificate().size() > kMaxCsrBytes ||
+      request.member_signature().size() > kMaxJoinTextBytes) {
     return absl::InvalidArgumentError("a field of the request is too long");
   }
   return request;

@@ -33,6 +33,10 @@ TimePoint Now() { return std::chrono::steady_clock::now(); }
 
 UniqueFd OpenReserve() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
+absl::StatusOr<TlsContext> ContextOf(const Trust& trust) {
+  return TlsContext::ForServer(trust.ServerChain(), trust.coordinator_key, kJoinAlpn);
+}
+
 std::string AddressText(const sockaddr_storage& address) {
   char text[INET6_ADDRSTRLEN] = "";
   if (address.ss_family == AF_INET) {
@@ -93,11 +97,12 @@ absl::StatusOr<UniqueFd> ListenTcp(const std::string& host, uint16_t port) {
   return listener;
 }
 
-absl::StatusOr<std::unique_ptr<JoinServer>> JoinServer::Start(UniqueFd listener, const Trust& trust,
+absl::StatusOr<std::unique_ptr<JoinServer>> JoinServer::Start(UniqueFd listener,
+                                                              const LiveTrust& trust,
                                                               JoinHandler& handler,
                                                               const JoinLimits& limits) {
-  absl::StatusOr<TlsContext> context =
-      TlsContext::ForServer(trust.ServerChain(), trust.coordinator_key, kJoinAlpn);
+  const uint64_t version = trust.version();
+  absl::StatusOr<TlsContext> context = ContextOf(*trust.Get());
   if (!context.ok()) return context.status();
   UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake) return ErrnoStatus(errno, "eventfd");
@@ -116,20 +121,22 @@ absl::StatusOr<std::unique_ptr<JoinServer>> JoinServer::Start(UniqueFd listener,
                      ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
                      : reinterpret_cast<const sockaddr_in&>(address).sin_port);
   }
-  auto server = std::unique_ptr<JoinServer>(
-      new JoinServer(std::move(listener), std::move(wake), *std::move(context), handler, limits));
+  auto server = std::unique_ptr<JoinServer>(new JoinServer(
+      std::move(listener), std::move(wake), trust, version, *std::move(context), handler, limits));
   server->port_ = port;
   server->thread_ = std::thread([raw = server.get()] { raw->Run(); });
   return server;
 }
 
-JoinServer::JoinServer(UniqueFd listener, UniqueFd wake, TlsContext context, JoinHandler& handler,
-                       const JoinLimits& limits)
+JoinServer::JoinServer(UniqueFd listener, UniqueFd wake, const LiveTrust& trust, uint64_t version,
+                       TlsContext context, JoinHandler& handler, const JoinLimits& limits)
     : listener_(std::move(listener)),
       wake_(std::move(wake)),
-      context_(std::move(context)),
+      trust_(trust),
       handler_(handler),
       limits_(limits),
+      version_(version),
+      context_(std::move(context)),
       rate_(limits.per_minute),
       reserve_(OpenReserve()) {}
 
@@ -210,11 +217,26 @@ void JoinServer::Run() {
     if (stop_) return;
     std::vector<short> ready;
     for (size_t i = kOthers; i < fds.size(); ++i) ready.push_back(count > 0 ? fds[i].revents : 0);
+    RefreshContext();
     StepReady(ready);
     RemoveOver();
     if (count > 0 && fds[0].revents != 0) TakeAdopted();
     if (count > 0 && fds[1].revents != 0) AcceptAll();
   }
+}
+
+// Sessions that have begun keep the context that they have.
+void JoinServer::RefreshContext() {
+  const uint64_t version = trust_.version();
+  if (version == version_) return;
+  absl::StatusOr<TlsContext> context = ContextOf(*trust_.Get());
+  if (!context.ok()) {
+    spdlog::error("the join port keeps its former certificate error={}",
+                  LogQuoted(MessageOf(context.status())));
+  } else {
+    context_ = *std::move(context);
+  }
+  version_ = version;
 }
 
 void JoinServer::StepReady(const std::vector<short>& ready) {

@@ -22,7 +22,7 @@
 #include "coordinator/trust/join_connection.h"
 #include "coordinator/trust/join_handler.h"
 #include "coordinator/trust/join_limits.h"
-#include "coordinator/trust/trust_directory.h"
+#include "coordinator/trust/live_trust.h"
 
 namespace muster {
 
@@ -33,8 +33,10 @@ absl::StatusOr<UniqueFd> ListenTcp(const std::string& host, uint16_t port);
 class JoinServer {
  public:
   // `listener` is a listening stream socket; an empty one: connections are only handed over.
-  // `handler` outlives the server.
-  static absl::StatusOr<std::unique_ptr<JoinServer>> Start(UniqueFd listener, const Trust& trust,
+  // `trust` and `handler` outlive the server; a connection is served with the certificate of the
+  // moment.
+  static absl::StatusOr<std::unique_ptr<JoinServer>> Start(UniqueFd listener,
+                                                           const LiveTrust& trust,
                                                            JoinHandler& handler,
                                                            const JoinLimits& limits = {});
   // Closes all connections as they are and ends the thread.
@@ -52,10 +54,11 @@ class JoinServer {
   uint64_t accepted() const { return accepted_; }
 
  private:
-  JoinServer(UniqueFd listener, UniqueFd wake, TlsContext context, JoinHandler& handler,
-             const JoinLimits& limits);
+  JoinServer(UniqueFd listener, UniqueFd wake, const LiveTrust& trust, uint64_t version,
+             TlsContext context, JoinHandler& handler, const JoinLimits& limits);
 
   void Run();
+  void RefreshContext();
   void Wake();
   void TakeAdopted();
   void AcceptAll();
@@ -68,7 +71,7 @@ class JoinServer {
 
   const UniqueFd listener_;
   const UniqueFd wake_;
-  const TlsContext context_;
+  const LiveTrust& trust_;
   JoinHandler& handler_;
   const JoinLimits limits_;
   uint16_t port_ = 0;
@@ -79,7 +82,10 @@ class JoinServer {
   // Handed over and not looked at yet.
   std::vector<std::pair<UniqueFd, std::string>> adopted_ ABSL_GUARDED_BY(mutex_);
 
-  // Of the thread, oldest first.
+  // Of the thread. The version of the trust that the context was made of.
+  uint64_t version_;
+  TlsContext context_;
+  // Oldest first.
   std::list<JoinConnection> connections_;
   JoinRate rate_;
   // Kept to hang up on a peer when the process has no descriptor for it.

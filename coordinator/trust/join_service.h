@@ -12,22 +12,22 @@
 #include "coordinator/trust/audit.h"
 #include "coordinator/trust/enrolment.h"
 #include "coordinator/trust/join_handler.h"
-#include "coordinator/trust/trust_directory.h"
+#include "coordinator/trust/live_trust.h"
 #include "coordinator/trust/trust_store.h"
 
 namespace muster {
 
 struct JoinPolicy {
-  // Where members find coordinators, host:port.
+  // Where members find coordinators, host:port. How long certificates of nodes are good is the
+  // cluster's, see Trust.
   std::vector<std::string> coordinators;
-  std::chrono::hours agent_life{24 * 365};
   std::chrono::hours user_life{24 * 30};
 };
 
 class JoinService final : public JoinHandler {
  public:
   // All of them outlive it.
-  JoinService(const Trust& trust, TrustStore& store, AuditLog& audit, const Clock& clock,
+  JoinService(const LiveTrust& trust, TrustStore& store, AuditLog& audit, const Clock& clock,
               JoinPolicy policy)
       : trust_(trust), store_(store), audit_(audit), clock_(clock), policy_(std::move(policy)) {}
 
@@ -39,15 +39,23 @@ class JoinService final : public JoinHandler {
  private:
   struct Outcome {
     v1::JoinReply reply;
+    // Its event is "join" where none is said.
     AuditEvent event;
   };
   Outcome Decide(std::string_view request, const std::string& address, std::string_view exporter,
                  WallTime now);
+  Outcome DecideToken(const v1::JoinRequest& request, const std::string& address,
+                      std::string_view exporter, WallTime now);
+  Outcome DecideMember(const v1::JoinRequest& request, std::string_view exporter, WallTime now);
   Outcome Admit(const JoinAdmission& admission, const v1::JoinRequest& request, WallTime now);
-  Outcome Accepted(const Certificate& certificate, const std::string& detail) const;
+  std::chrono::seconds LifeOf(IdentityKind kind) const;
+  Outcome Accepted(const Trust& trust, const Certificate& certificate,
+                   const std::string& detail) const;
+  static Outcome RefusedOutcome(const JoinRefusal& refusal, std::string object);
+  static Outcome FailedOutcome(const absl::Status& status, std::string object);
   std::string Finish(Outcome outcome, const std::string& address, WallTime now);
 
-  const Trust& trust_;
+  const LiveTrust& trust_;
   TrustStore& store_;
   AuditLog& audit_;
   const Clock& clock_;

@@ -9,8 +9,8 @@
 namespace muster {
 
 TrustOffice::TrustOffice(TrustStore& store, AuditLog& audit, const Clock& clock,
-                         std::string ca_spki_sha256)
-    : store_(store), audit_(audit), clock_(clock), ca_spki_sha256_(std::move(ca_spki_sha256)) {}
+                         std::function<std::string()> pin)
+    : store_(store), audit_(audit), clock_(clock), pin_(std::move(pin)) {}
 
 absl::Status TrustOffice::Tell(std::string_view event, std::string object, std::string detail,
                                const Actor& actor) {
@@ -28,7 +28,7 @@ absl::Status TrustOffice::Tell(std::string_view event, std::string object, std::
 }
 
 absl::StatusOr<NewToken> TrustOffice::MakeToken(const TokenWish& wish, const Actor& actor) {
-  absl::StatusOr<NewToken> token = CreateToken(wish, ca_spki_sha256_, clock_.WallNow());
+  absl::StatusOr<NewToken> token = CreateToken(wish, pin_(), clock_.WallNow());
   if (!token.ok()) return token;
   const StoredToken& stored = token->stored;
   absl::Status status =

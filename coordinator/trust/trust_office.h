@@ -4,6 +4,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,8 +27,9 @@ struct Actor {
 
 class TrustOffice {
  public:
-  // All outlive it. `ca_spki_sha256`: the pin of new tokens.
-  TrustOffice(TrustStore& store, AuditLog& audit, const Clock& clock, std::string ca_spki_sha256);
+  // All outlive it. `pin`: of new tokens; SHA-256 of the public key of the CA.
+  TrustOffice(TrustStore& store, AuditLog& audit, const Clock& clock,
+              std::function<std::string()> pin);
 
   absl::StatusOr<NewToken> MakeToken(const TokenWish& wish, const Actor& actor);
   absl::StatusOr<std::vector<StoredToken>> Tokens() { return store_.ListTokens(); }
@@ -44,7 +46,7 @@ class TrustOffice {
   TrustStore& store_;
   AuditLog& audit_;
   const Clock& clock_;
-  const std::string ca_spki_sha256_;
+  const std::function<std::string()> pin_;
 };
 
 }  // namespace muster

@@ -41,6 +41,8 @@ struct Member {
   // What it said about itself when it joined.
   std::string machine_id;
   std::string boot_id;
+  // Digests of the CAs that it has told it trusts, see AuthoritiesOf; empty: not told yet.
+  std::string authorities;
   friend bool operator==(const Member&, const Member&) = default;
 };
 

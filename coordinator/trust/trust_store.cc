@@ -56,9 +56,16 @@ absl::Status TrustStore::AddMember(const Member& member, const IssuedCertificate
   return tables_.AddMember(member, certificate);
 }
 
-absl::Status TrustStore::Renew(const IssuedCertificate& certificate) {
+absl::Status TrustStore::Renew(const IssuedCertificate& certificate, std::string_view former,
+                               WallTime now) {
   MutexLock lock(mutex_);
-  return tables_.Renew(certificate);
+  return tables_.Renew(certificate, former, now);
+}
+
+absl::Status TrustStore::SetAuthorities(IdentityKind kind, std::string_view name,
+                                        std::string_view authorities) {
+  MutexLock lock(mutex_);
+  return tables_.SetAuthorities(kind, name, authorities);
 }
 
 absl::StatusOr<std::vector<std::string>> TrustStore::Revoke(IdentityKind kind,

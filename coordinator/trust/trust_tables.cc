@@ -15,8 +15,10 @@ namespace muster {
 namespace {
 
 constexpr int64_t kApplicationId = 0x4D535454;
-constexpr int64_t kSchemaVersion = 1;
+constexpr int64_t kSchemaVersion = 2;
 constexpr std::chrono::hours kKeepEnded{24 * 7};
+// Longer than a member may come back with one.
+constexpr std::chrono::hours kKeepEndedCertificates{24 * 60};
 
 constexpr char kSettings[] =
     "PRAGMA busy_timeout=5000; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
@@ -29,20 +31,25 @@ constexpr char kSchema[] =
     "CREATE TABLE members(kind INTEGER NOT NULL, name TEXT NOT NULL, spki BLOB NOT NULL,"
     " serial TEXT NOT NULL, not_after_ms INTEGER NOT NULL, revoked INTEGER NOT NULL,"
     " joined_ms INTEGER NOT NULL, token_id TEXT NOT NULL, machine_id TEXT NOT NULL,"
-    " boot_id TEXT NOT NULL, PRIMARY KEY(kind, name)) WITHOUT ROWID;"
+    " boot_id TEXT NOT NULL, authorities BLOB NOT NULL DEFAULT x'', PRIMARY KEY(kind, name)) "
+    "WITHOUT ROWID;"
     "CREATE TABLE certificates(serial TEXT PRIMARY KEY, kind INTEGER NOT NULL,"
     " name TEXT NOT NULL, spki BLOB NOT NULL, issued_ms INTEGER NOT NULL,"
     " not_after_ms INTEGER NOT NULL, revoked INTEGER NOT NULL, der BLOB NOT NULL) WITHOUT ROWID;"
     "CREATE INDEX certificates_of ON certificates(kind, name);"
-    "PRAGMA application_id=1297306708; PRAGMA user_version=1;";
-static_assert(kApplicationId == 1297306708 && kSchemaVersion == 1, "kSchema spells them out");
+    "PRAGMA application_id=1297306708; PRAGMA user_version=2;";
+// From version 1.
+constexpr char kUpgrade[] =
+    "ALTER TABLE members ADD COLUMN authorities BLOB NOT NULL DEFAULT x'';"
+    "PRAGMA user_version=2;";
+static_assert(kApplicationId == 1297306708 && kSchemaVersion == 2, "kSchema spells them out");
 
 constexpr char kTokenColumns[] =
     "SELECT id, key, role, bound_name, bound_network, uses_left, created_ms, expires_ms"
     " FROM tokens";
 constexpr char kMemberColumns[] =
     "SELECT kind, name, spki, serial, not_after_ms, revoked, joined_ms, token_id, machine_id,"
-    " boot_id FROM members";
+    " boot_id, authorities FROM members";
 
 int64_t Milliseconds(WallTime time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
@@ -73,7 +80,8 @@ Member MemberOf(const SqliteStatement& row) {
           .joined_at = FromMilliseconds(row.Int(6)),
           .token_id = Text(row, 7),
           .machine_id = Text(row, 8),
-          .boot_id = Text(row, 9)};
+          .boot_id = Text(row, 9),
+          .authorities = Text(row, 10)};
 }
 
 IssuedCertificate CertificateOf(const SqliteStatement& row) {
@@ -140,6 +148,7 @@ absl::StatusOr<TrustTables> TrustTables::Open(const std::string& path) {
     }
     const absl::StatusOr<int64_t> version = db.QueryInt("PRAGMA user_version");
     if (!version.ok()) return version.status();
+    if (*version == 1) return db.Execute(kUpgrade);
     if (*version != kSchemaVersion) {
       return absl::FailedPreconditionError(
           fmt::format("it is of version {}, this program reads {} (use the program that wrote it)",
@@ -266,7 +275,7 @@ absl::Status TrustTables::PutMember(const Member& member, const IssuedCertificat
                     member.name, IdentityKindName(member.kind)));
   }
   auto insert = database_.Prepare(
-      "INSERT OR REPLACE INTO members VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)");
+      "INSERT OR REPLACE INTO members VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)");
   if (!insert.ok()) return insert.status();
   absl::Status inserted = insert->BindInt(1, static_cast<int64_t>(member.kind))
                               .BindText(2, member.name)
@@ -278,6 +287,7 @@ absl::Status TrustTables::PutMember(const Member& member, const IssuedCertificat
                               .BindText(8, member.token_id)
                               .BindText(9, member.machine_id)
                               .BindText(10, member.boot_id)
+                              .BindBlob(11, member.authorities)
                               .Run();
   return inserted.ok() ? PutCertificate(certificate) : inserted;
 }
@@ -294,7 +304,29 @@ absl::Status TrustTables::AddMember(const Member& member, const IssuedCertificat
   return Transaction([&] { return PutMember(member, certificate); });
 }
 
-absl::Status TrustTables::Renew(const IssuedCertificate& certificate) {
+absl::Status TrustTables::ForgetEnded(IdentityKind kind, std::string_view name, WallTime now) {
+  auto forget = database_.Prepare(
+      "DELETE FROM certificates WHERE kind = ?1 AND name = ?2 AND not_after_ms < ?3");
+  if (!forget.ok()) return forget.status();
+  return forget->BindInt(1, static_cast<int64_t>(kind))
+      .BindText(2, name)
+      .BindInt(3, Milliseconds(now - kKeepEndedCertificates))
+      .Run();
+}
+
+absl::Status TrustTables::SetAuthorities(IdentityKind kind, std::string_view name,
+                                         std::string_view authorities) {
+  auto update =
+      database_.Prepare("UPDATE members SET authorities = ?3 WHERE kind = ?1 AND name = ?2");
+  if (!update.ok()) return update.status();
+  return update->BindInt(1, static_cast<int64_t>(kind))
+      .BindText(2, name)
+      .BindBlob(3, authorities)
+      .Run();
+}
+
+absl::Status TrustTables::Renew(const IssuedCertificate& certificate, std::string_view former,
+                                WallTime now) {
   return Transaction([&]() -> absl::Status {
     const absl::StatusOr<std::optional<Member>> member =
         ReadMember(certificate.kind, certificate.name);
@@ -307,6 +339,12 @@ absl::Status TrustTables::Renew(const IssuedCertificate& certificate) {
       return absl::PermissionDeniedError(
           fmt::format("the {} '{}' was revoked", kind, certificate.name));
     }
+    if ((*member)->serial != former) {
+      return absl::AbortedError(
+          fmt::format("the {} '{}' got a newer certificate a moment ago", kind, certificate.name));
+    }
+    absl::Status forgotten = ForgetEnded(certificate.kind, certificate.name, now);
+    if (!forgotten.ok()) return forgotten;
     auto update = database_.Prepare(
         "UPDATE members SET spki = ?3, serial = ?4, not_after_ms = ?5"
         " WHERE kind = ?1 AND name = ?2");

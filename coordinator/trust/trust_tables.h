@@ -40,8 +40,13 @@ class TrustTables {
   absl::Status Enrol(const Member& member, const IssuedCertificate& certificate, WallTime now);
   // The same without a token. ALREADY_EXISTS: as above.
   absl::Status AddMember(const Member& member, const IssuedCertificate& certificate);
-  // A member has a new certificate. NOT_FOUND: no such member. PERMISSION_DENIED: it was revoked.
-  absl::Status Renew(const IssuedCertificate& certificate);
+  // A member has a new certificate. `former`: the serial number of the newest that it had; ABORTED
+  // when it was another. NOT_FOUND: no such member. PERMISSION_DENIED: it was revoked. Also forgets
+  // its certificates that ended two months before `now`.
+  absl::Status Renew(const IssuedCertificate& certificate, std::string_view former, WallTime now);
+  // Which CAs the member trusts, as it told.
+  absl::Status SetAuthorities(IdentityKind kind, std::string_view name,
+                              std::string_view authorities);
   // Makes all certificates of a member bad for good and returns their serial numbers. The name
   // stays taken. NOT_FOUND: no such member.
   absl::StatusOr<std::vector<std::string>> Revoke(IdentityKind kind, std::string_view name);
@@ -55,6 +60,7 @@ class TrustTables {
 
   template <typename Body>
   absl::Status Transaction(Body body);
+  absl::Status ForgetEnded(IdentityKind kind, std::string_view name, WallTime now);
   absl::Status SpendUse(const std::string& token_id, WallTime now);
   absl::Status PutMember(const Member& member, const IssuedCertificate& certificate);
   absl::Status PutCertificate(const IssuedCertificate& certificate);

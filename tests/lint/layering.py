@@ -28,7 +28,7 @@ ALLOWED = {
     "coordinator/store": COORDINATOR_ADAPTERS,
     "coordinator/logs": COORDINATOR_ADAPTERS,
     "coordinator/rpc": COORDINATOR_ADAPTERS,
-    "coordinator/trust": ["coordinator/store", *TRUST],
+    "coordinator/trust": ["coordinator/store", "common/trust", *TRUST],
     "coordinator/daemon": ["coordinator/daemon", *COORDINATOR_ADAPTERS],
     "coordinator/cli": ["coordinator/cli", "coordinator/daemon", *COORDINATOR_ADAPTERS],
     "agent/core": AGENT_CORE,

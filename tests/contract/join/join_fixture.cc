@@ -105,6 +105,7 @@ void JoinTest::SetUp() {
   absl::StatusOr<Trust> trust = InitTrust(directory, {}, now_);
   ASSERT_TRUE(trust.ok()) << trust.status();
   trust_ = std::make_unique<Trust>(*std::move(trust));
+  live_ = std::make_unique<LiveTrust>(*trust_);
   auto store = TrustStore::Open(TrustDatabasePath(directory));
   ASSERT_TRUE(store.ok()) << store.status();
   store_ = *std::move(store);
@@ -112,7 +113,7 @@ void JoinTest::SetUp() {
   ASSERT_TRUE(audit.ok()) << audit.status();
   audit_ = *std::move(audit);
   service_ = std::make_unique<JoinService>(
-      *trust_, *store_, *audit_, server_clock_,
+      *live_, *store_, *audit_, server_clock_,
       JoinPolicy{.coordinators = {"head:7443", "[2001:db8::1]:7443"}});
   StartServer();
 }
@@ -121,7 +122,7 @@ void JoinTest::StartServer(const JoinLimits& limits) {
   server_.reset();
   absl::StatusOr<UniqueFd> listener = ListenTcp("127.0.0.1", 0);
   ASSERT_TRUE(listener.ok()) << listener.status();
-  auto server = JoinServer::Start(*std::move(listener), *trust_, *service_, limits);
+  auto server = JoinServer::Start(*std::move(listener), *live_, *service_, limits);
   ASSERT_TRUE(server.ok()) << server.status();
   server_ = *std::move(server);
 }

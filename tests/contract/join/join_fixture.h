@@ -82,6 +82,7 @@ class JoinTest : public testing::Test {
   SetClock server_clock_{now_};
   TempFolder folder_;
   std::unique_ptr<Trust> trust_;
+  std::unique_ptr<LiveTrust> live_;
   std::unique_ptr<TrustStore> store_;
   std::unique_ptr<AuditLog> audit_;
   std::unique_ptr<JoinService> service_;

@@ -31,7 +31,7 @@ TEST_F(JoinTest, MakesAMember) {
                 .code(),
             kDenied);
   EXPECT_EQ(joined->certificate.not_before(), now_ - hours(1));
-  EXPECT_EQ(joined->certificate.not_after(), now_ + hours(24 * 365));
+  EXPECT_EQ(joined->certificate.not_after(), now_ + kCertificateLife);
   const auto member = store_->FindMember(IdentityKind::kAgent, "node-1");
   ASSERT_TRUE(member.ok() && *member);
   EXPECT_EQ((*member)->serial, joined->certificate.serial());
@@ -177,10 +177,10 @@ TEST_F(JoinTest, TellsBothClocksWhenTheyDiffer) {
 TEST_F(JoinTest, MakesNoMemberThatTheAuditLogDoesNotKnow) {
   const auto full = AuditLog::Open("/dev/full");
   ASSERT_TRUE(full.ok()) << full.status();
-  JoinService unaudited(*trust_, *store_, **full, server_clock_, {});
+  JoinService unaudited(*live_, *store_, **full, server_clock_, {});
   absl::StatusOr<UniqueFd> listener = ListenTcp("127.0.0.1", 0);
   ASSERT_TRUE(listener.ok());
-  const auto server = JoinServer::Start(*std::move(listener), *trust_, unaudited);
+  const auto server = JoinServer::Start(*std::move(listener), *live_, unaudited);
   ASSERT_TRUE(server.ok()) << server.status();
   const JoinOptions good = Options(Token());
   JoinOptions options = good;

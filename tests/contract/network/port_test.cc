@@ -187,7 +187,7 @@ TEST_F(PortTest, WhoWasRevokedStaysSoAfterARestart) {
 TEST(NetworkStart, RenewsACertificateThatIsOver) {
   const TempFolder folder;
   const std::string directory = folder.File("trust");
-  const WallTime made_at = SystemClock().WallNow() - kCoordinatorLife - std::chrono::hours(24);
+  const WallTime made_at = SystemClock().WallNow() - kCertificateLife - std::chrono::hours(24);
   ASSERT_TRUE(InitTrust(directory, {.hosts = {"127.0.0.1"}}, made_at).ok());
   const auto network = Network::Open({.trust_directory = directory, .listen = "127.0.0.1:0"});
   EXPECT_TRUE(network.ok()) << network.status();

@@ -11,7 +11,9 @@
 #include <string>
 
 #include "muster/v1/agent.pb.h"
+#include "muster/v1/authority.pb.h"
 #include "muster/v1/job.pb.h"
+#include "muster/v1/member.pb.h"
 #include "muster/v1/node.pb.h"
 #include "muster/v1/trust.pb.h"
 #include "tests/contract/rpc/rpc_world.h"
@@ -23,7 +25,8 @@ inline std::set<std::string> AllMethods() {
   std::set<std::string> methods;
   for (const google::protobuf::FileDescriptor* file :
        {v1::Hello::descriptor()->file(), v1::Job::descriptor()->file(),
-        v1::Node::descriptor()->file(), v1::Token::descriptor()->file()}) {
+        v1::Node::descriptor()->file(), v1::Token::descriptor()->file(),
+        v1::Authority::descriptor()->file(), v1::CheckCertificateRequest::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       const google::protobuf::ServiceDescriptor& service = *file->service(s);
       for (int m = 0; m < service.method_count(); ++m) {

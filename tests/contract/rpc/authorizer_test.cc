@@ -8,7 +8,9 @@
 
 #include "common/rpc/server.h"
 #include "coordinator/rpc/agent_service.h"
+#include "coordinator/rpc/authority_service.h"
 #include "coordinator/rpc/job_service.h"
+#include "coordinator/rpc/member_service.h"
 #include "coordinator/rpc/node_service.h"
 #include "coordinator/rpc/trust_service.h"
 #include "coordinator/store/memory_store.h"
@@ -35,11 +37,13 @@ TEST(Authorizer, DeniesWhatItDoesNotName) {
 
 TEST(Authorizer, KeepsRolesApart) {
   for (const std::string& method : AllMethods()) {
-    const bool of_agents = method.starts_with("/muster.v1.AgentService/");
+    const bool of_agents = method.starts_with("/muster.v1.AgentService/") ||
+                           method.starts_with("/muster.v1.MemberService/");
     EXPECT_FALSE(IsAllowed(method, Role::kNobody)) << method;
     EXPECT_TRUE(IsAllowed(method, Role::kAdmin)) << method;
     EXPECT_EQ(IsAllowed(method, Role::kAgent), of_agents) << method;
-    const bool of_admins = method.starts_with("/muster.v1.TrustService/");
+    const bool of_admins = method.starts_with("/muster.v1.TrustService/") ||
+                           method.starts_with("/muster.v1.AuthorityService/");
     EXPECT_EQ(IsAllowed(method, Role::kSubmitter), !of_agents && !of_admins) << method;
   }
 }
@@ -71,15 +75,24 @@ TEST(Authorizer, IsAskedByEveryMethod) {
   const auto audit = AuditLog::Open(folder + "/audit.jsonl");
   ASSERT_TRUE(audit.ok()) << audit.status();
   const SystemClock clock;
-  TrustOffice office(**trust_store, **audit, clock, std::string(32, 'x'));
+  TrustOffice office(**trust_store, **audit, clock, [] { return std::string(32, 'x'); });
   Revocations revocations;
   TrustServiceImpl trust_service(services, office, revocations, {});
+  const absl::StatusOr<Trust> trust = InitTrust(folder + "/trust", {}, clock.WallNow());
+  ASSERT_TRUE(trust.ok()) << trust.status();
+  LiveTrust live(*trust);
+  TrustKeeper keeper(folder + "/trust", live, **trust_store, **audit, clock);
+  AuthorityServiceImpl authority_service(services, live, keeper);
+  MemberOffice member_office(live, **trust_store, **audit, clock);
+  MemberServiceImpl member_service(services, member_office, clock, {});
   grpc::ServerBuilder builder;
   ApplyServerSettings(builder);
   builder.RegisterService(&agent_service);
   builder.RegisterService(&job_service);
   builder.RegisterService(&node_service);
   builder.RegisterService(&trust_service);
+  builder.RegisterService(&authority_service);
+  builder.RegisterService(&member_service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   const auto channel = server->InProcessChannel(ChannelSettings(ChannelUse::kControl));
 

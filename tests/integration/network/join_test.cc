@@ -1,71 +1,20 @@
 // A cluster over the network, from nothing, with the real programs on the loopback interface.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
-#include <string>
 #include <vector>
 
-#include "tests/integration/sandbox/command_run.h"
+#include "tests/integration/network/joined_nodes.h"
 
 namespace muster {
 namespace {
 
 using testing::CommandRun;
 using ::testing::HasSubstr;
-using testing::Sandbox;
+using testing::JoinedNodes;
 using testing::Seconds;
 using testing::WaitUntil;
-
-class JoinedNodes : public ::testing::Test {
- protected:
-  JoinedNodes() {
-    box_.Hosts(2, 2);
-    box_.Unset("MUSTER_LOCAL");
-    box_.Set("MUSTER_SERVER", "unix:" + box_.Path("c.sock"));
-  }
-
-  CommandRun Init() { return box_.Run({"init", "--state-dir", "state", "--host", "127.0.0.1"}); }
-  // Serves on `port` of the loopback interface; 0: any.
-  CommandRun& Serve(int port = 0) {
-    coordinator_.clear();
-    coordinator_.push_back(box_.Start({"serve", "--state-dir", "state", "--socket", "c.sock",
-                                       "--listen", "127.0.0.1:" + std::to_string(port)}));
-    EXPECT_TRUE(WaitUntil([&] {
-      return coordinator_[0].err().find("coordinator serves") != std::string::npos;
-    })) << coordinator_[0].err();
-    return coordinator_[0];
-  }
-  // A new token; remembers where to join.
-  std::string Token(int nodes) {
-    CommandRun run = box_.Run({"token", "create", "--nodes", std::to_string(nodes), "-o", "json"});
-    EXPECT_EQ(run.Wait(), 0) << run.err();
-    const auto token = nlohmann::json::parse(run.out());
-    address_ = token["addresses"][0];
-    return token["token"];
-  }
-  int port() const { return std::stoi(address_.substr(address_.rfind(':') + 1)); }
-  CommandRun Agent(std::vector<std::string> words) {
-    return box_.StartProgram(Sandbox::Programs() + "/agent", std::move(words));
-  }
-  CommandRun Join(const std::string& name, const std::string& token) {
-    return Agent({"join", address_, token, "--node-id", name, "--state-dir", name});
-  }
-  void StartAgents() {
-    for (const std::string name : {"node-1", "node-2"}) {
-      agents_.push_back(Agent({"run", "--state-dir", name, "--slots", "2", "--allow-root"}));
-    }
-  }
-  std::string Nodes() { return box_.Run({"nodes"}).out(); }
-
-  Sandbox box_;
-  std::vector<CommandRun> coordinator_;
-  std::vector<CommandRun> agents_;
-  std::string address_;
-};
 
 TEST_F(JoinedNodes, FromNothingToAJob) {
   EXPECT_EQ(Init().Wait(), 0);

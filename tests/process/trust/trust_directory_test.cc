@@ -157,14 +157,14 @@ TEST_F(TrustDirectory, FindsTheSigningCaInABundle) {
 
 TEST_F(TrustDirectory, RenewsTheCoordinatorAlsoWhenItIsOver) {
   Init();
-  const WallTime later = kNow + kCoordinatorLife + std::chrono::hours(1);
+  const WallTime later = kNow + kCertificateLife + std::chrono::hours(1);
   ExpectUnusable("coordinator.crt", FormatUtc(later), later);
   ASSERT_TRUE(RenewCoordinatorCertificate(directory_, later).ok());
   const absl::StatusOr<Trust> loaded = LoadTrust(directory_, later);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_THAT(loaded->coordinator.dns_sans(), ElementsAre("head"));
   EXPECT_FALSE(NeedsRenewal(loaded->coordinator, later));
-  EXPECT_TRUE(NeedsRenewal(loaded->coordinator, later + kCoordinatorLife * 3 / 4));
+  EXPECT_TRUE(NeedsRenewal(loaded->coordinator, later + kCertificateLife * 3 / 4));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <thread>
 
+#include "coordinator/store/sqlite_database.h"
 #include "tests/testing/temp_folder.h"
 
 namespace muster {
@@ -144,14 +145,14 @@ TEST_F(TrustStoreTest, RevokesAllCertificatesOfAMember) {
   ASSERT_TRUE(store_->AddMember(node, CertificateOf(node)).ok());
   const Member other = Node("b", "key", "03");
   ASSERT_TRUE(store_->AddMember(other, CertificateOf(other)).ok());
-  ASSERT_TRUE(store_->Renew(CertificateOf(Node("a", "key 2", "02"))).ok());
+  ASSERT_TRUE(store_->Renew(CertificateOf(Node("a", "key 2", "02")), "01", kNow).ok());
   EXPECT_EQ((*store_->FindMember(kAgent, "a"))->serial, "02");
   EXPECT_THAT(*store_->RevokedSerials(kNow), IsEmpty());
   EXPECT_THAT(*store_->Revoke(kAgent, "a"), ElementsAre("01", "02"));
   EXPECT_TRUE((*store_->FindMember(kAgent, "a"))->revoked);
   EXPECT_THAT(*store_->RevokedSerials(kNow), ElementsAre("01", "02"));
   EXPECT_THAT(*store_->RevokedSerials(kNow + std::chrono::hours(24)), IsEmpty());
-  EXPECT_EQ(store_->Renew(CertificateOf(Node("a", "key 2", "04"))).code(),
+  EXPECT_EQ(store_->Renew(CertificateOf(Node("a", "key 2", "04")), "02", kNow).code(),
             absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(store_->AddMember(node, CertificateOf(Node("a", "key", "05"))).code(),
             absl::StatusCode::kAlreadyExists);
@@ -164,7 +165,7 @@ TEST_F(TrustStoreTest, RemovingFreesTheNameAndKeepsTheCertificatesBad) {
   EXPECT_THAT(*store_->RemoveMember(kAgent, "a"), ElementsAre("01"));
   EXPECT_EQ(*store_->FindMember(kAgent, "a"), std::nullopt);
   EXPECT_THAT(*store_->RevokedSerials(kNow), ElementsAre("01"));
-  EXPECT_EQ(store_->Renew(CertificateOf(Node("a", "key", "02"))).code(),
+  EXPECT_EQ(store_->Renew(CertificateOf(Node("a", "key", "02")), "01", kNow).code(),
             absl::StatusCode::kNotFound);
   const Member next = Node("a", "another key", "03");
   EXPECT_TRUE(store_->AddMember(next, CertificateOf(next)).ok());
@@ -189,6 +190,50 @@ TEST_F(TrustStoreTest, RefusesAnotherDatabase) {
   auto other = SqliteDatabase::Open(path, true);
   ASSERT_TRUE(other.ok() && other->Execute("CREATE TABLE x(y)").ok());
   EXPECT_EQ(TrustStore::Open(path).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(TrustStoreTest, RenewsFromTheNewestCertificateOnly) {
+  const Member node = Node("a", "key", "01");
+  ASSERT_TRUE(store_->AddMember(node, CertificateOf(node)).ok());
+  ASSERT_TRUE(store_->Renew(CertificateOf(Node("a", "key 2", "02")), "01", kNow).ok());
+  // Two at once: the second one comes too late.
+  EXPECT_EQ(store_->Renew(CertificateOf(Node("a", "key 3", "03")), "01", kNow).code(),
+            absl::StatusCode::kAborted);
+  EXPECT_EQ((*store_->FindMember(kAgent, "a"))->spki_sha256, "key 2");
+  EXPECT_EQ(*store_->FindCertificate("03"), std::nullopt);
+  // What ended long ago is forgotten.
+  ASSERT_TRUE(store_
+                  ->Renew(CertificateOf(Node("a", "key 4", "04")), "02",
+                          kNow + std::chrono::hours(24 * 100))
+                  .ok());
+  EXPECT_EQ(*store_->FindCertificate("01"), std::nullopt);
+  EXPECT_NE(*store_->FindCertificate("04"), std::nullopt);
+}
+
+TEST_F(TrustStoreTest, RemembersTheAuthoritiesThatAMemberTrusts) {
+  const Member node = Node("a", "key", "01");
+  ASSERT_TRUE(store_->AddMember(node, CertificateOf(node)).ok());
+  const std::string digests("a\0b", 3);
+  ASSERT_TRUE(store_->SetAuthorities(kAgent, "a", digests).ok());
+  ASSERT_TRUE(store_->Renew(CertificateOf(Node("a", "key 2", "02")), "01", kNow).ok());
+  Open();
+  EXPECT_EQ((*store_->FindMember(kAgent, "a"))->authorities, digests);
+}
+
+TEST_F(TrustStoreTest, ReadsTheStoreOfTheVersionBefore) {
+  const Member node = Node("a", "key", "01");
+  ASSERT_TRUE(store_->AddMember(node, CertificateOf(node)).ok());
+  store_.reset();
+  absl::StatusOr<SqliteDatabase> database = SqliteDatabase::Open(path_, false);
+  ASSERT_TRUE(database.ok());
+  ASSERT_TRUE(database
+                  ->Execute("ALTER TABLE members DROP COLUMN authorities;"
+                            "PRAGMA user_version=1;")
+                  .ok());
+  database = absl::UnavailableError("closed");
+  Open();
+  EXPECT_EQ(*store_->FindMember(kAgent, "a"), node);
+  EXPECT_TRUE(store_->SetAuthorities(kAgent, "a", "x").ok());
 }
 
 }  // namespace

@@ -251,5 +251,15 @@ TEST(VerifyCertificate, TellsBothTimes) {
   EXPECT_TRUE(VerifyCertificate(*made, {ca.certificate}, CertificateUse::kClient, {}).ok());
 }
 
+TEST(PrivateKeySign, IsVerifiedByItsOwnPublicKeyOnly) {
+  const PrivateKey key = PrivateKey::Generate();
+  const std::string signature = key.Sign("what was said");
+  EXPECT_TRUE(key.public_key().Verifies("what was said", signature));
+  EXPECT_FALSE(key.public_key().Verifies("what was not said", signature));
+  EXPECT_FALSE(PrivateKey::Generate().public_key().Verifies("what was said", signature));
+  EXPECT_FALSE(key.public_key().Verifies("what was said", ""));
+  EXPECT_FALSE(key.public_key().Verifies("what was said", signature + "x"));
+}
+
 }  // namespace
 }  // namespace muster

@@ -3,7 +3,7 @@
 #include "common/base/annotate.h"
 #include "common/base/utc.h"
 #include "common/crypto/issuer.h"
-#include "common/trust/join_client.h"
+#include "common/trust/server_chain.h"
 
 namespace muster {
 namespace {
@@ -82,6 +82,31 @@ TEST(VerifyPinnedServer, TellsBothTimes) {
   EXPECT_EQ(verified.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(MessageOf(verified.status())),
               testing::AllOf(HasSubstr(FormatUtc(early)), HasSubstr(FormatUtc(kNow - hours(1)))));
+}
+
+TEST(VerifyPinnedServer, TakesASecondCertificateOfTheSameKey) {
+  // The authority of the cluster is being changed: the key has a certificate of each.
+  Cluster former;
+  Cluster next;
+  next.id = former.id;
+  next.ca = *MakeCa(next.key, next.id, kNow - hours(1), kNow + hours(1000));
+  const PrivateKey key = PrivateKey::Generate();
+  const auto certificate = [&](const Cluster& of, const PrivateKey& owner) {
+    return *Issue(of.ca, of.key, owner.public_key(),
+                  {.identity = {of.id, IdentityKind::kCoordinator, ""},
+                   .server = true,
+                   .not_before = kNow - hours(1),
+                   .not_after = kNow + hours(10)});
+  };
+  const std::vector<Certificate> chain = {certificate(next, key), certificate(former, key), next.ca,
+                                          former.ca};
+  EXPECT_TRUE(Verify(chain, former.pin()).ok()) << Verify(chain, former.pin()).status();
+  EXPECT_TRUE(Verify(chain, next.pin()).ok());
+  EXPECT_TRUE(VerifyCoordinatorChain(chain, {former.ca}, kNow).ok());
+  // One of another key proves nothing: anybody can show the coordinator's.
+  ExpectForeign(Verify(
+      {certificate(next, key), certificate(former, PrivateKey::Generate()), next.ca, former.ca},
+      former.pin()));
 }
 
 }  // namespace

@@ -1,0 +1,151 @@
+#include "agent/daemon/certificate_renewer.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <optional>
+
+#include "common/base/annotate.h"
+#include "common/base/utc.h"
+#include "common/base/version.h"
+#include "common/crypto/csr.h"
+#include "common/crypto/issuer.h"
+#include "common/trust/join_client.h"
+
+namespace muster {
+namespace {
+
+constexpr std::chrono::seconds kRejoinTime{10};
+
+WallTime TimeOf(const google::protobuf::Timestamp& time) {
+  return WallTime(std::chrono::seconds(time.seconds())) +
+         std::chrono::duration_cast<WallTime::duration>(std::chrono::nanoseconds(time.nanos()));
+}
+
+// What the coordinator handed out, once it is what was asked for.
+absl::StatusOr<Credentials> Received(const v1::RenewCertificateResponse& response,
+                                     const Credentials& before, const PrivateKey& key,
+                                     WallTime now) {
+  const auto wrong = [](std::string_view what) {
+    return absl::InternalError(
+        fmt::format("the coordinator's new certificate is not kept: {}", what));
+  };
+  const auto certificate = Certificate::FromPem(response.certificate_pem());
+  if (!certificate.ok()) return wrong(MessageOf(certificate.status()));
+  auto bundle = Certificate::ParseBundle(response.ca_bundle_pem());
+  if (!bundle.ok()) return wrong(MessageOf(bundle.status()));
+  Credentials received{key,
+                       *certificate,
+                       *std::move(bundle),
+                       before.identity,
+                       {response.coordinators().begin(), response.coordinators().end()}};
+  for (const std::string& coordinator : received.coordinators) {
+    if (const absl::Status address = CheckTarget(coordinator); !address.ok()) {
+      return wrong(MessageOf(address));
+    }
+  }
+  if (received.coordinators.empty()) received.coordinators = before.coordinators;
+  // It is of the identity that this node has had, or refused here.
+  if (absl::Status fits = CheckCredentials(received); !fits.ok()) return wrong(MessageOf(fits));
+  if (now < certificate->not_before() || now >= certificate->not_after()) {
+    return absl::FailedPreconditionError(
+        fmt::format("the new certificate is not valid by this machine's clock, which says {}; the "
+                    "coordinator's says {} (set the clock that is wrong)",
+                    FormatUtc(now), FormatUtc(TimeOf(response.coordinator_time()))));
+  }
+  return received;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> CertificateRenewer::ShouldRenewNow(const Credentials& current) {
+  const absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = dialer_(ChannelUse::kControl);
+  if (!channel.ok()) return channel.status();
+  v1::CheckCertificateRequest request;
+  for (const Certificate& ca : current.ca_bundle) request.add_authorities(ca.SpkiSha256());
+  const absl::StatusOr<v1::CheckCertificateResponse> response = client_.Check(*channel, request);
+  if (!response.ok()) return response.status();
+  return response->renew_now();
+}
+
+absl::Status CertificateRenewer::Renew(const Credentials& before) {
+  // On the disk before it is used: should the answer be lost, it is asked for again with this key.
+  const absl::StatusOr<PrivateKey> key = directory_.PendingKey();
+  if (!key.ok()) return key.status();
+  const absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = dialer_(ChannelUse::kControl);
+  if (!channel.ok()) return channel.status();
+  v1::RenewCertificateRequest request;
+  request.set_csr(MakeCsr(*key));
+  const absl::StatusOr<v1::RenewCertificateResponse> response = client_.Renew(*channel, request);
+  if (!response.ok()) return response.status();
+  const absl::StatusOr<Credentials> received = Received(*response, before, *key, clock_.WallNow());
+  return received.ok() ? directory_.Install(*received) : received.status();
+}
+
+absl::Status CertificateRenewer::ComeBack(const Credentials& before) {
+  const absl::StatusOr<PrivateKey> key = directory_.PendingKey();
+  if (!key.ok()) return key.status();
+  std::string address = target_;
+  if (address.empty()) {
+    if (before.coordinators.empty()) {
+      return absl::FailedPreconditionError("the credentials name no coordinator");
+    }
+    address = before.coordinators[next_coordinator_++ % before.coordinators.size()];
+  }
+  const absl::StatusOr<Credentials> received = Rejoin({.address = address,
+                                                       .member = before,
+                                                       .key = *key,
+                                                       .version = std::string(kVersion),
+                                                       .limit = kRejoinTime},
+                                                      clock_);
+  return received.ok() ? directory_.Install(*received) : received.status();
+}
+
+CertificateLook CertificateRenewer::Look(double chance) {
+  CertificateLook look;
+  absl::StatusOr<Credentials> credentials = directory_.Load();
+  if (!credentials.ok()) {
+    look.status = credentials.status();
+    look.check_interval = std::chrono::minutes(1);
+    return look;
+  }
+  const auto describe = [&] {
+    const Certificate& certificate = credentials->certificate;
+    look.made_at = IssuedAt(certificate);
+    look.renew_at = RenewAt(certificate, chance);
+    look.not_after = certificate.not_after();
+    look.check_interval = CheckInterval(certificate);
+    look.state = StateOf(certificate, look.renew_at, clock_.WallNow());
+  };
+  describe();
+  const WallTime reconnect_at = ReconnectAt(credentials->certificate);
+  bool due = look.state == CertificateState::kDue;
+  if (look.state == CertificateState::kGood || look.state == CertificateState::kNotYetValid) {
+    const absl::StatusOr<bool> now = ShouldRenewNow(*credentials);
+    // Not being able to ask is no trouble yet: nothing is due.
+    due = now.ok() && *now;
+    look.status = now.status();
+  }
+  if (due) {
+    look.status = Renew(*credentials);
+    // The coordinator's clock may say that the certificate has ended.
+    if (absl::IsUnavailable(look.status) && clock_.WallNow() >= reconnect_at) {
+      look.status = ComeBack(*credentials);
+    }
+  } else if (look.state == CertificateState::kEnded || look.state == CertificateState::kLost) {
+    // When it is too late the coordinator says what to do; its clock counts.
+    look.status = ComeBack(*credentials);
+  } else {
+    return look;
+  }
+  look.hopeless = absl::IsPermissionDenied(look.status);
+  if (!look.status.ok()) return look;
+  look.renewed = true;
+  look.former_reconnect_at = reconnect_at;
+  credentials = directory_.Load();
+  look.status = credentials.status();
+  if (credentials.ok()) describe();
+  return look;
+}
+
+}  // namespace muster

@@ -1,0 +1,105 @@
+#include "coordinator/trust/renewal.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "common/base/annotate.h"
+#include "common/base/utc.h"
+#include "common/crypto/certificate.h"
+#include "common/crypto/csr.h"
+#include "common/crypto/join_token.h"
+#include "common/trust/renewal.h"
+
+namespace muster {
+namespace {
+
+using v1::JoinRefused;
+
+JoinRefusal UnknownMember() {
+  return {JoinRefused::UNKNOWN_MEMBER,
+          "the coordinator does not know this certificate: the member was removed, or it is of "
+          "another coordinator, or the proof of its key is wrong (join again with a new token)"};
+}
+
+}  // namespace
+
+absl::StatusOr<RenewalDecision> DecideRenewal(const IssuedCertificate& presented,
+                                              const PublicKey& key, WallTime now,
+                                              EnrolmentRecords& records) {
+  const std::string_view kind = IdentityKindName(presented.kind);
+  const absl::StatusOr<std::optional<Member>> found =
+      records.FindMember(presented.kind, presented.name);
+  if (!found.ok()) return found.status();
+  if (presented.revoked || (*found && (*found)->revoked)) {
+    return JoinRefusal{JoinRefused::REVOKED,
+                       fmt::format("the {} '{}' was revoked (have an administrator free its name, "
+                                   "then join again with a new token)",
+                                   kind, presented.name)};
+  }
+  if (!*found) return UnknownMember();
+  const Member& member = **found;
+  if (now >= presented.not_after + kRejoinLimit) {
+    return JoinRefusal{
+        JoinRefused::TOO_LATE,
+        fmt::format("the certificate ended on {}, more than {} days ago (have an administrator "
+                    "free the name: coordinator revoke {} {} --free-name; then join again with a "
+                    "new token)",
+                    FormatUtc(presented.not_after), kRejoinLimit / std::chrono::hours(24), kind,
+                    presented.name)};
+  }
+  const std::string spki_sha256 = key.SpkiSha256();
+  if (spki_sha256 == presented.spki_sha256) {
+    return JoinRefusal{JoinRefused::BAD_REQUEST, "a new certificate is for a new key"};
+  }
+  if (spki_sha256 == member.spki_sha256) {
+    auto newest = records.FindCertificate(member.serial);
+    if (!newest.ok()) return newest.status();
+    if (*newest && now < (*newest)->not_after) return JoinRepetition{**std::move(newest)};
+    return RenewalGrant{member.kind, member.name, key, member.serial};
+  }
+  if (presented.serial != member.serial) {
+    return JoinRefusal{
+        JoinRefused::SUPERSEDED,
+        fmt::format("the {} '{}' has a newer certificate, of another key: this one is from a copy "
+                    "or an old backup (if this is the right machine, have an administrator free "
+                    "the name: coordinator revoke {} {} --free-name; then join again with a new "
+                    "token)",
+                    kind, presented.name, kind, presented.name)};
+  }
+  return RenewalGrant{member.kind, member.name, key, member.serial};
+}
+
+absl::StatusOr<RenewalDecision> DecideRejoin(const v1::JoinRequest& request, WallTime now,
+                                             std::string_view exporter, EnrolmentRecords& records) {
+  if (request.protocol() < kJoinProtocol) {
+    return JoinRefusal{JoinRefused::VERSION,
+                       fmt::format("this program speaks version {} of the join protocol, and the "
+                                   "coordinator wants {} or later (install a newer one)",
+                                   request.protocol(), kJoinProtocol)};
+  }
+  const absl::StatusOr<Certificate> certificate =
+      Certificate::FromDer(request.member_certificate());
+  const absl::StatusOr<PublicKey> holder =
+      certificate.ok() ? certificate->public_key() : certificate.status();
+  if (!holder.ok()) {
+    return JoinRefusal{JoinRefused::BAD_REQUEST, std::string(MessageOf(holder.status()))};
+  }
+  if (!holder->Verifies(RejoinStatement(exporter, request.csr()), request.member_signature())) {
+    return UnknownMember();
+  }
+  const absl::StatusOr<std::optional<IssuedCertificate>> issued =
+      records.FindCertificate(certificate->serial());
+  if (!issued.ok()) return issued.status();
+  // The very certificate that was given out; who signed it does not matter then.
+  if (!*issued || (*issued)->der != request.member_certificate()) return UnknownMember();
+  const absl::StatusOr<PublicKey> key = ParseCsr(request.csr());
+  if (!key.ok()) {
+    return JoinRefusal{JoinRefused::BAD_REQUEST, std::string(MessageOf(key.status()))};
+  }
+  return DecideRenewal(**issued, *key, now, records);
+}
+
+}  // namespace muster
