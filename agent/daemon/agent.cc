@@ -132,7 +132,11 @@ absl::Status Agent::Start() {
       SessionClient::Handlers{
           .connected = [this](AgentSessionSink* sink) { core_->OnConnected(sink); },
           .message = [this](const v1::CoordinatorMessage& message) { core_->OnMessage(message); },
-          .disconnected = [this](const absl::Status& status) { core_->OnDisconnected(status); }});
+          .disconnected =
+              [this](const absl::Status& status) {
+                disconnected_ = MessageOf(status);
+                core_->OnDisconnected(status);
+              }});
   const absl::Status started = core_->Start();
   if (!started.ok()) return started;
   session_->Start();
@@ -177,11 +181,26 @@ void Agent::OnNotice(Severity severity, const std::string& line) {
 }
 
 void Agent::OnSession(const std::string& session_id) {
+  in_session_ = true;
   logs_->Open(session_id);
   if (certificate_) certificate_->OnSession();
 }
 
-void Agent::OnSessionLost() { logs_->Close(); }
+void Agent::OnSessionLost() {
+  in_session_ = false;
+  logs_->Close();
+}
+
+std::string Agent::Status() const {
+  uint32_t ranks = 0;
+  for (const auto& [id, attempt] : core_->state().attempts) ranks += RunningRanks(attempt);
+  const std::string contact = in_session_ ? "in contact with the coordinator"
+                              : disconnected_.empty()
+                                  ? "no contact with the coordinator yet"
+                                  : fmt::format("no coordinator: {}", disconnected_);
+  return fmt::format("{}: {} rank{} running, {}", config_.node_id.value(), ranks,
+                     ranks == 1 ? "" : "s", contact);
+}
 
 void Agent::OnAttempt(const AttemptId& id, const std::vector<uint32_t>& ranks) {
   shipper_->AddFiles(id, ranks);

@@ -35,6 +35,9 @@ class Agent final : private AgentObserver {
   void Run() { loop_.Run(); }
   EventLoop& loop() { return loop_; }
 
+  // One line for people: whom it serves, and what runs. On the loop thread.
+  std::string Status() const;
+
   // Ends the agent, which was told so by `signal`. Ranks stay; those of an ephemeral agent are
   // stopped first, and killed at once when it is called again. On the loop thread.
   void Leave(int signal);
@@ -67,6 +70,9 @@ class Agent final : private AgentObserver {
   // Null where the coordinator is on this machine.
   std::unique_ptr<CertificateKeeper> certificate_;
   bool leaving_ = false;
+  bool in_session_ = false;
+  // Why the newest connection to the coordinator ended, or could not be made.
+  std::string disconnected_;
 };
 
 }  // namespace muster

@@ -3,19 +3,22 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <utility>
 
+#include "agent/daemon/flags.h"
 #include "agent/node/allow_list.h"
 #include "agent/node/facts.h"
 #include "agent/node/host_names.h"
 #include "common/base/annotate.h"
-#include "common/base/version.h"
 #include "common/io/account.h"
+#include "common/io/config_file.h"
+#include "common/log/log.h"
 #include "common/rpc/channel.h"
+#include "coordinator/spec/settings.h"
 
 namespace muster {
 namespace {
@@ -65,22 +68,51 @@ std::string DefaultStateDirectory(const std::vector<std::string>& environment,
   return home + "/.local/state/muster/agent";
 }
 
-absl::Status CheckNodeId(const std::string& id) {
+std::string CheckNodeId(const std::string& id) {
   const bool plain =
       std::all_of(id.begin(), id.end(), [](unsigned char c) { return c > ' ' && c != 0x7f; });
-  if (id.empty() || id.size() > 253 || !plain) {
-    return absl::InvalidArgumentError(
-        "--node-id: must be 1 to 253 characters without blanks and control characters");
-  }
-  return absl::OkStatus();
+  if (id.size() <= 253 && plain) return "";
+  return "must be 1 to 253 characters without blanks and control characters";
+}
+
+std::string MessageIn(const absl::Status& status) { return std::string(MessageOf(status)); }
+
+std::vector<SettingKey> Keys() {
+  using Kind = SettingKey::Kind;
+  return {
+      {.name = "node_id", .check = CheckNodeId},
+      {.name = "coordinator",
+       .check = [](const std::string& target) { return MessageIn(CheckTarget(target)); },
+       .may_be_empty = true},
+      {.name = "state_dir"},
+      {.name = "slots",
+       .check = [](const std::string& text) { return MessageIn(ParseSlots(text).status()); }},
+      {.name = "addresses",
+       .kind = Kind::kList,
+       .check = [](const std::string& text) { return MessageIn(CheckNumericAddress(text)); }},
+      {.name = "allow_users_file"},
+      {.name = "allow_users",
+       .kind = Kind::kList,
+       .check =
+           [](const std::string& user) {
+             return IsAccountName(user) ? ""
+                                        : fmt::format("the name of a user expected, got '{}'", user);
+           }},
+      {.name = "allow_root", .kind = Kind::kSwitch},
+      {.name = "log",
+       .check =
+           [](const std::string& level) {
+             return IsLogLevel(level) ? "" : fmt::format("expected {}", kLogLevels);
+           }},
+  };
 }
 
 absl::StatusOr<std::string> MakeAbsolute(const std::string& path) {
-  if (path.empty()) return absl::InvalidArgumentError("--state-dir: must not be empty");
-  if (path.front() == '/') return path;
+  // Empty: reported as a setting.
+  if (path.empty() || path.front() == '/') return path;
   std::array<char, 4096> directory;
   if (::getcwd(directory.data(), directory.size()) == nullptr) {
-    return ErrnoStatus(errno, "--state-dir: the working directory cannot be told");
+    return ErrnoStatus(errno, "the working directory cannot be told");
   }
   return fmt::format("{}/{}", directory.data(), path);
 }
@@ -93,44 +125,98 @@ std::string NameOfHost(std::string_view host) {
   return name;
 }
 
-absl::Status Complete(AgentConfig* config, const std::optional<std::string>& slots) {
-  const std::vector<std::string>& environment = config->environ;
-  config->home = HomeDirectory(environment);
+// Beside the agent, where a build has it, else where a package has it: /usr/libexec/muster for
+// /usr/bin.
+std::string FindShim(const std::string& own_directory) {
+  const std::string beside = own_directory + "/muster-shim";
+  const std::string installed =
+      own_directory.substr(0, own_directory.rfind('/')) + "/libexec/muster/muster-shim";
+  if (::access(beside.c_str(), X_OK) != 0 && ::access(installed.c_str(), X_OK) == 0) {
+    return installed;
+  }
+  return beside;
+}
+
+// The settings, from the weightiest to the lightest, and the file that some are from; all that is
+// wrong with them is in `diagnostics`.
+Settings Collect(const AgentFlags& flags, const std::vector<std::string>& environment,
+                 const std::string& home, std::string* file, Diagnostics& diagnostics) {
+  Settings settings(Keys());
+  const std::pair<const char*, const char*> of_flags[] = {
+      {"node_id", "node-id"}, {"coordinator", "coordinator"}, {"state_dir", "state-dir"},
+      {"slots", "slots"},     {"addresses", "address"},       {"allow_users_file", "allow-users"},
+      {"allow_users", "allow-user"}, {"allow_root", "allow-root"}};
+  for (const auto& [key, flag] : of_flags) {
+    if (flags.Has(flag)) {
+      settings.Give(key, flags.Given(flag), {fmt::format("--{}", flag), 0}, diagnostics);
+    }
+  }
+  const auto variable = [&](const char* name) {
+    return FindVariable(environment, name).value_or("");
+  };
+  // An empty variable is the usual way to unset one in a unit file.
+  if (const std::string slots = variable("MUSTER_SLOTS"); !slots.empty()) {
+    settings.Give("slots", {slots}, {"MUSTER_SLOTS", 0}, diagnostics);
+  }
+  // An unknown level is not worth failing for: SetUpLog warns of it.
+  if (const std::string level = variable("MUSTER_LOG"); IsLogLevel(level)) {
+    settings.Give("log", {level}, {"MUSTER_LOG", 0}, diagnostics);
+  }
+  // The agent of a single job is told everything by flags.
+  if (flags.Has("config")) {
+    *file = flags.Given("config").front();
+  } else if (!flags.ephemeral) {
+    *file = FindConfigFile("agent.yaml", variable);
+  }
+  if (!file->empty()) {
+    const absl::StatusOr<std::string> text = ReadConfigFile(*file, kMaxSettingsBytes);
+    if (text.ok()) {
+      settings.GiveFile(*text, *file, diagnostics);
+    } else {
+      diagnostics.Error(*file, 0, MessageIn(text.status()));
+    }
+  }
   // Members have the name that they joined under.
-  const bool local = IsUnixTarget(config->coordinator);
-  if (config->node_id.empty() && local) config->node_id = NodeId(KernelHostname());
-  absl::Status status =
-      config->node_id.empty() ? absl::OkStatus() : CheckNodeId(config->node_id.value());
-  if (!config->coordinator.empty()) status.Update(CheckTarget(config->coordinator));
-  if (config->state_directory.empty()) {
-    config->state_directory = DefaultStateDirectory(environment, config->home);
+  if (IsUnixTarget(settings.Text("coordinator"))) {
+    settings.Give("node_id", {KernelHostname()}, {"name of this machine", 0}, diagnostics);
   }
-  const absl::StatusOr<std::string> directory = MakeAbsolute(config->state_directory);
-  status.Update(directory.status());
-  if (directory.ok()) config->state_directory = *directory;
-  const absl::StatusOr<uint32_t> count =
-      DecideSlots(slots, FindVariable(environment, "MUSTER_SLOTS"));
-  status.Update(count.status());
-  if (count.ok()) config->slots = *count;
-  for (const std::string& address : config->addresses) status.Update(CheckNumericAddress(address));
-  if (config->allow_file.empty()) config->allow_file = kAllowFile;
-  for (const std::string& user : config->allowed_users) {
-    if (IsAccountName(user)) continue;
-    status.Update(absl::InvalidArgumentError(
-        fmt::format("--allow-user: the name of a user expected, got \"{}\"", user)));
+  settings.Give("state_dir", {DefaultStateDirectory(environment, home)}, {"default", 0},
+                diagnostics);
+  for (const auto& [key, value] :
+       {std::pair("slots", "8"), {"coordinator", ""}, {"allow_users_file", kAllowFile},
+        {"allow_root", "false"}, {"log", "info"}}) {
+    settings.Give(key, {value}, {"default", 0}, diagnostics);
   }
+  return settings;
+}
+
+// What is not a setting.
+void Complete(AgentConfig* config, Diagnostics& diagnostics) {
+  const std::vector<std::string>& environment = config->environ;
   config->lease_directory = FindVariable(environment, "MUSTER_LEASE_DIR").value_or("");
   const std::string programs = FindVariable(environment, "MUSTER_BIN_DIR").value_or("");
-  config->shim_binary = (programs.empty() ? OwnDirectory() : programs) + "/muster-shim";
+  config->shim_binary = programs.empty() ? FindShim(OwnDirectory()) : programs + "/muster-shim";
   if (const auto fake = FindVariable(environment, "FAKE_UNKILLABLE_RANK"); fake && !fake->empty()) {
     uint32_t rank = 0;
     const auto result = std::from_chars(fake->data(), fake->data() + fake->size(), rank);
     if (result.ec != std::errc() || result.ptr != fake->data() + fake->size()) {
-      status.Update(absl::InvalidArgumentError("FAKE_UNKILLABLE_RANK: must be a rank"));
+      diagnostics.Error("FAKE_UNKILLABLE_RANK", 0, "must be a rank");
     }
     config->fake_unkillable_rank = rank;
   }
-  return status;
+}
+
+CommandLine Answer(std::string text) {
+  CommandLine line;
+  line.text = std::move(text);
+  return line;
+}
+
+CommandLine Refuse(std::string_view text) {
+  CommandLine line = Answer(fmt::format("agent: {}\n", text));
+  line.error = true;
+  line.exit_code = kBadUsage;
+  return line;
 }
 
 }  // namespace
@@ -145,95 +231,59 @@ std::optional<std::string> FindVariable(const std::vector<std::string>& environm
 }
 
 CommandLine ParseCommandLine(int argc, const char* const* argv, const char* const* environment) {
+  AgentFlags flags;
+  std::vector<std::string> arguments;
+  for (int i = 1; i < argc; ++i) arguments.push_back(WithDashes(argv[i]));
+  // Hidden: for the build of the manual page and of the shells' completion.
+  if (arguments == std::vector<std::string>{"--describe"}) return Answer(flags.Describe());
+  std::reverse(arguments.begin(), arguments.end());
+  try {
+    flags.app.parse(arguments);
+  } catch (const CLI::Success& request) {
+    // --help or --version.
+    if (request.get_name() == "CallForVersion") return Answer(std::string(request.what()) + "\n");
+    if (flags.run->parsed()) return Answer(flags.run->help("agent"));
+    return Answer(flags.join->parsed() ? flags.join->help("agent") : flags.app.help());
+  } catch (const CLI::ParseError& error) {
+    return Refuse(fmt::format("{} (see agent --help)", error.what()));
+  }
+  if (flags.join->parsed() && flags.joined.token.empty() && flags.joined.token_file.empty()) {
+    return Refuse("join: give the token, or --token-file FILE");
+  }
+
   CommandLine line;
   AgentConfig& config = line.config;
   for (const char* const* one = environment; *one != nullptr; ++one)
     config.environ.emplace_back(*one);
+  config.home = HomeDirectory(config.environ);
+  Diagnostics diagnostics;
+  std::string file;
+  const Settings settings = Collect(flags, config.environ, config.home, &file, diagnostics);
+  Complete(&config, diagnostics);
+  const absl::StatusOr<std::string> directory = MakeAbsolute(settings.Text("state_dir"));
+  if (!directory.ok()) diagnostics.Error("state_dir", 0, MessageIn(directory.status()));
+  if (!diagnostics.ok()) return Refuse(diagnostics.ErrorText());
 
-  CLI::App app(
-      "Starts and supervises the ranks of training jobs on this node, as its coordinator says.",
-      "agent");
-  app.require_subcommand(1);
-  app.set_version_flag("--version", fmt::format("agent {}", kVersion));
-  std::string node_id;
-  std::string slots;
-  CLI::App* run = app.add_subcommand("run", "Serve this node");
-  run->add_option("--node-id", node_id, "Name of the node (default: the host name)");
-  run->add_option("--coordinator", config.coordinator,
-                  "Where the coordinator listens: HOST:PORT, or unix:/path on its own machine "
-                  "(default: as told when the node joined)");
-  run->add_option("--state-dir", config.state_directory,
-                  "Directory of the agent's journal and of its attempts");
-  run->add_option("--slots", slots, "Slots to offer (default: MUSTER_SLOTS, else 8)");
-  run->add_option("--address", config.addresses,
-                  "Address to report; repeat for more (default: all)")
-      ->allow_extra_args(false);
-  bool allow_root = false;
-  run->add_option("--allow-users", config.allow_file,
-                  "File of the users that jobs may run as here, when this agent is root and serves "
-                  "a cluster: a user, @GROUP or * on each line (default: /etc/muster/allow_users)");
-  run->add_option("--allow-user", config.allowed_users,
-                  "One more user that jobs may run as here; repeat for more")
-      ->allow_extra_args(false);
-  run->add_flag("--allow-root", allow_root,
-                "As --allow-user root: an admin of the cluster is root here");
-  run->add_flag("--ephemeral", config.ephemeral,
-                "End with the coordinator, and take the ranks along");
-
-  JoinConfig joined;
-  CLI::App* join = app.add_subcommand("join", "Make this machine a node of a cluster");
-  join->add_option("ADDRESS", joined.address, "HOST:PORT of the coordinator")->required();
-  CLI::Option* token =
-      join->add_option("TOKEN", joined.token,
-                       "From `coordinator token create`; others can see it in the list of "
-                       "processes: --token-file is better on shared machines");
-  join->add_option("--token-file", joined.token_file,
-                   "File that holds the token; -: standard input")
-      ->excludes(token);
-  join->add_option("--node-id", node_id, "Name of the node (default: the host name)");
-  join->add_option("--state-dir", config.state_directory, "The same as of `agent run`");
-
-  std::vector<std::string> arguments;
-  for (int i = 1; i < argc; ++i) arguments.push_back(WithDashes(argv[i]));
-  std::reverse(arguments.begin(), arguments.end());
-  try {
-    app.parse(arguments);
-  } catch (const CLI::Success& request) {
-    // --help or --version.
-    line.text =
-        request.get_name() == "CallForVersion" ? std::string(request.what()) + "\n" : app.help();
-    if (run->parsed()) line.text = run->help("agent");
-    if (join->parsed()) line.text = join->help("agent");
-    return line;
-  } catch (const CLI::ParseError& error) {
-    line.text = fmt::format("agent: {} (see agent --help)\n", error.what());
-    line.error = true;
-    line.exit_code = kBadUsage;
-    return line;
+  config.node_id = NodeId(settings.Text("node_id"));
+  config.coordinator = settings.Text("coordinator");
+  config.state_directory = *directory;
+  config.slots = *ParseSlots(settings.Text("slots"));
+  config.addresses = settings.List("addresses");
+  config.allow_file = settings.Text("allow_users_file");
+  config.allowed_users = settings.List("allow_users");
+  if (settings.Switch("allow_root")) config.allowed_users.push_back(AccountName(0));
+  config.log_level = settings.Text("log");
+  config.ephemeral = flags.ephemeral;
+  if (flags.check_config) {
+    return Answer(fmt::format("# configuration file: {}\n{}", file.empty() ? "none" : file,
+                              settings.Render()));
   }
-  if (join->parsed()) {
-    if (joined.token.empty() && joined.token_file.empty()) {
-      line.text = "agent: join: give the token, or --token-file FILE\n";
-      line.error = true;
-      line.exit_code = kBadUsage;
-      return line;
-    }
+  if (flags.join->parsed()) {
+    line.join = flags.joined;
     // A name in lower case, up to the first dot, as certificates have them.
-    joined.node_id = NodeId(node_id.empty() ? NameOfHost(KernelHostname()) : node_id);
-  }
-  if (allow_root) config.allowed_users.push_back(AccountName(0));
-  if (!node_id.empty() || run->count("--node-id") > 0) config.node_id = NodeId(node_id);
-  const bool empty_id = run->count("--node-id") > 0 && node_id.empty();
-  absl::Status status = empty_id ? CheckNodeId(node_id) : absl::OkStatus();
-  const bool has_slots = run->count("--slots") > 0;
-  status.Update(Complete(&config, has_slots ? std::optional(slots) : std::nullopt));
-  if (!status.ok()) {
-    line.text = fmt::format("agent: {}\n", MessageOf(status));
-    line.error = true;
-    line.exit_code = kBadUsage;
-  } else if (join->parsed()) {
-    joined.state_directory = config.state_directory;
-    line.join = std::move(joined);
+    line.join->node_id =
+        config.node_id.empty() ? NodeId(NameOfHost(KernelHostname())) : config.node_id;
+    line.join->state_directory = config.state_directory;
   }
   return line;
 }

@@ -1,4 +1,5 @@
-// What the agent program was asked to do: its flags, its environment, and what follows from them.
+// What the agent program was asked to do: its flags, its environment, its configuration file, and
+// what follows from them.
 // Read once in main; values only.
 #pragma once
 
@@ -27,6 +28,8 @@ struct AgentConfig {
   std::string allow_file;
   std::vector<std::string> allowed_users;
   uint32_t slots = 8;
+  // What it logs unless MUSTER_LOG says otherwise.
+  std::string log_level = "info";
   // Numeric; empty: those of the network interfaces.
   std::vector<std::string> addresses;
   std::string shim_binary;
@@ -52,8 +55,8 @@ struct CommandLine {
   std::optional<JoinConfig> join;
 };
 
-// Parses `agent run ...` or `agent join ...` and looks at `environment`, which holds the
-// environment of the process.
+// Parses `agent run ...` or `agent join ...`, looks at `environment`, which holds the environment
+// of the process, and reads the configuration file. Flags win over variables, those over the file.
 CommandLine ParseCommandLine(int argc, const char* const* argv, const char* const* environment);
 
 // The value of `name` among `NAME=value` strings.

@@ -116,7 +116,9 @@ sigset_t EndingSignals() {
 int Fail(const absl::Status& status) {
   const std::string text(muster::MessageOf(status));
   std::fprintf(stderr, "agent: %s\n", text.c_str());
-  return absl::IsInvalidArgument(status) ? kBadUsage : kFailed;
+  // A service manager need not try again what only a person can mend.
+  return absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status) ? kBadUsage
+                                                                               : kFailed;
 }
 
 // A list that cannot be read is told now, and not only to the first who submits a job.
@@ -145,7 +147,7 @@ int Serve(muster::AgentConfig config) {
   absl::StatusOr<muster::UniqueFd> lock =
       muster::LockStateDirectory(config.state_directory, "agent", kLockPatience);
   if (!lock.ok()) return Fail(lock.status());
-  muster::LogOptions log;
+  muster::LogOptions log = {.file = "", .level = config.log_level};
   if (config.ephemeral) log = {.file = config.state_directory + "/agent.log", .level = "warn"};
   status = muster::SetUpLog(log);
   if (!status.ok()) spdlog::warn("log error={}", muster::LogQuoted(muster::MessageOf(status)));
@@ -172,8 +174,9 @@ int Serve(muster::AgentConfig config) {
     (*agent)->Leave(signal);
   });
   {
-    muster::ServiceNotify notify(loop, muster::ServiceNotify::TakenFrom(config.environ));
-    notify.Ready();
+    muster::ServiceNotify notify(loop,
+                                 muster::ServiceNotify::TakenFrom(config.environ, ::getpid()));
+    notify.Ready([&] { return (*agent)->Status(); });
     (*agent)->Run();
     notify.Stopping();
   }

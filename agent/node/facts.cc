@@ -61,18 +61,13 @@ uint64_t MemoryBytes() {
 
 }  // namespace
 
-absl::StatusOr<uint32_t> DecideSlots(std::optional<std::string> flag,
-                                     std::optional<std::string> environment) {
-  const char* origin = flag ? "--slots" : "MUSTER_SLOTS";
-  const std::optional<std::string>& text = flag ? flag : environment;
-  // An empty variable is the usual way to unset one in a unit file.
-  if (!text || (text->empty() && !flag)) return kDefaultSlots;
+absl::StatusOr<uint32_t> ParseSlots(std::string_view text) {
   uint32_t slots = 0;
-  const auto result = std::from_chars(text->data(), text->data() + text->size(), slots);
-  if (result.ec != std::errc() || result.ptr != text->data() + text->size() || slots < 1 ||
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), slots);
+  if (result.ec != std::errc() || result.ptr != text.data() + text.size() || slots < 1 ||
       slots > kMostSlots) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: slots must be a number from 1 to {}, got \"{}\"", origin, kMostSlots, *text));
+    return absl::InvalidArgumentError(
+        fmt::format("expected a number from 1 to {}, got \"{}\"", kMostSlots, text));
   }
   return slots;
 }
@@ -85,7 +80,7 @@ absl::Status CheckNumericAddress(std::string_view address) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      fmt::format("--address: expected a numeric IPv4 or IPv6 address, got \"{}\"", address));
+      fmt::format("expected a numeric IPv4 or IPv6 address, got \"{}\"", address));
 }
 
 v1::NodeFacts CollectFacts(const FactsOptions& options) {

@@ -27,10 +27,8 @@ struct FactsOptions {
   std::string root;
 };
 
-// Number of slots: `flag`, else the value of MUSTER_SLOTS, else 8. An unusable value is an
-// INVALID_ARGUMENT that names where it came from. Pure.
-absl::StatusOr<uint32_t> DecideSlots(std::optional<std::string> flag,
-                                     std::optional<std::string> environment);
+// A number of slots. Pure.
+absl::StatusOr<uint32_t> ParseSlots(std::string_view text);
 
 // OK when `address` is a numeric IPv4 or IPv6 address. Pure.
 absl::Status CheckNumericAddress(std::string_view address);

@@ -55,6 +55,8 @@ std::optional<spdlog::level::level_enum> ParseLevel(const std::string& text) {
 
 }  // namespace
 
+bool IsLogLevel(const std::string& text) { return ParseLevel(text).has_value(); }
+
 absl::Status SetUpLog(const LogOptions& options) {
   absl::Status status;
   int fd = STDERR_FILENO;
@@ -69,8 +71,8 @@ absl::Status SetUpLog(const LogOptions& options) {
   const std::string level_text = asked != nullptr && *asked != 0 ? asked : options.level;
   const auto level = ParseLevel(level_text);
   if (!level.has_value() && status.ok()) {
-    status = absl::InvalidArgumentError(fmt::format(
-        "log level '{}' is not known: use trace, debug, info, warn, error or off", level_text));
+    status = absl::InvalidArgumentError(
+        fmt::format("log level '{}' is not known: use {}", level_text, kLogLevels));
   }
   auto logger = std::make_shared<spdlog::logger>("muster", std::make_shared<FdSink>(fd));
   logger->set_formatter(std::make_unique<spdlog::pattern_formatter>(

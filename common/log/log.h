@@ -15,6 +15,10 @@
 
 namespace muster {
 
+// The levels, for messages.
+inline constexpr std::string_view kLogLevels = "trace, debug, info, warn, error or off";
+bool IsLogLevel(const std::string& text);
+
 struct LogOptions {
   // File to append to, made with mode 0600 when missing; empty: stderr.
   std::string file;
@@ -22,7 +26,7 @@ struct LogOptions {
   std::string level = "info";
 };
 
-// Call once in main(), before other threads exist. A level in MUSTER_LOG wins over `options.level`.
+// Call in main(), before other threads exist. A level in MUSTER_LOG wins over `options.level`.
 // When the file cannot be opened or the level is not known, logging goes on with stderr and `info`,
 // and the error is returned. Later write errors (a full disk) lose the line and never stop the
 // program.

@@ -45,6 +45,17 @@ void AddOutputFlag(Flags& flags, bool* json) {
       "form of the result; default text");
 }
 
+void AddConfigFlag(Flags& flags, std::optional<std::string>* file) {
+  flags.Value(
+      "config", "FILE",
+      [file](std::string_view value) -> std::string {
+        *file = std::string(value);
+        return "";
+      },
+      "configuration file; flags win over it (default /etc/muster/coordinator.yaml if it is\n"
+      "there); empty: none");
+}
+
 Flags::Setter SetRanks(std::vector<uint32_t>* out) {
   return [out](std::string_view value) -> std::string {
     absl::StatusOr<std::vector<uint32_t>> ranks = ParseRanks(value);

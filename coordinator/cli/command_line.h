@@ -25,6 +25,9 @@ void AddServerFlag(Flags& flags, std::string* server);
 // Takes `text` or `json`.
 void AddOutputFlag(Flags& flags, bool* json);
 
+// Of the daemon, and of what must find its state.
+void AddConfigFlag(Flags& flags, std::optional<std::string>* file);
+
 // Takes ranks as `0-7,9`.
 Flags::Setter SetRanks(std::vector<uint32_t>* out);
 

@@ -1,7 +1,11 @@
 #include <fmt/format.h>
+#include <grp.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <optional>
 
 #include "common/base/annotate.h"
 #include "common/crypto/encoding.h"
@@ -10,6 +14,7 @@
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/exit_status.h"
 #include "coordinator/daemon/service.h"
+#include "coordinator/daemon/settings.h"
 #include "coordinator/spec/duration.h"
 #include "coordinator/trust/trust_directory.h"
 
@@ -21,17 +26,37 @@ std::string HostName() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
+// As root: goes on as the user who has the directory, if it is there already and not root's. What
+// is made in the directory of a service that has a user of its own must belong to that user.
+absl::Status BecomeOwnerOf(const std::string& directory) {
+  struct stat info = {};
+  if (::geteuid() != 0 || ::stat(directory.c_str(), &info) != 0 || info.st_uid == 0) {
+    return absl::OkStatus();
+  }
+  if (::setgroups(0, nullptr) != 0 || ::setresgid(info.st_gid, info.st_gid, info.st_gid) != 0 ||
+      ::setresuid(info.st_uid, info.st_uid, info.st_uid) != 0) {
+    return ErrnoStatus(errno, fmt::format("become the owner of {}", directory));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int RunInit(Arguments arguments, Reporter& reporter) {
-  std::string state_directory = DefaultServiceOptions().state_directory;
   TrustSetUp set_up;
+  GivenFlags given;
+  std::optional<std::string> file;
   Flags flags(
       "init [flags]",
       "Makes a cluster: its certificate authority, and the certificate of the coordinator.\n"
       "Once, on the machine of the coordinator, before `serve`. Nodes join with a token.");
-  flags.Text("state-dir", "DIR", &state_directory,
-             fmt::format("the same as of `serve` (default {})", state_directory));
+  flags.Value(
+      "state-dir", "DIR",
+      [&given](std::string_view value) -> std::string {
+        given["state_dir"] = {std::string(value)};
+        return "";
+      },
+      fmt::format("the same as of `serve` (default {})", DefaultServiceOptions().state_directory));
   flags.Value(
       "host", "NAME",
       [&set_up](std::string_view value) -> std::string {
@@ -51,14 +76,23 @@ int RunInit(Arguments arguments, Reporter& reporter) {
       },
       "how long certificates of nodes and of the coordinator are good, 10s to 365d; they renew "
       "theirs by themselves (default 14d)");
+  AddConfigFlag(flags, &file);
   if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
+  Diagnostics diagnostics;
+  const std::string state_directory =
+      CollectServiceSettings(given, file, diagnostics).options.state_directory;
+  if (!diagnostics.ok()) {
+    reporter.Say(diagnostics.ErrorText());
+    return kExitUsage;
+  }
   if (state_directory.empty()) {
     reporter.Say("there is no default place for the state here: give --state-dir DIR");
     return kExitUsage;
   }
   if (set_up.hosts.empty()) set_up.hosts.push_back(HostName());
-  const absl::Status made = MakeStateDirectory(state_directory);
-  if (!made.ok()) return ReportError(made, reporter);
+  absl::Status status = BecomeOwnerOf(state_directory);
+  if (status.ok()) status = MakeStateDirectory(state_directory);
+  if (!status.ok()) return ReportError(status, reporter);
   const SystemClock clock;
   const std::string directory = TrustDirectoryOf(state_directory);
   const absl::StatusOr<Trust> trust = InitTrust(directory, set_up, clock.WallNow());

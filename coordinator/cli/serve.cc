@@ -1,10 +1,12 @@
 #include <fmt/format.h>
-#include <grp.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <future>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/annotate.h"
@@ -12,12 +14,12 @@
 #include "common/base/version.h"
 #include "common/io/service_notify.h"
 #include "common/log/log.h"
-#include "common/rpc/channel.h"
 #include "coordinator/cli/command.h"
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/exit_status.h"
 #include "coordinator/cli/signals.h"
 #include "coordinator/daemon/service.h"
+#include "coordinator/daemon/settings.h"
 
 namespace muster {
 namespace {
@@ -32,15 +34,23 @@ std::string Absolute(const std::string& path) {
   return fmt::format("{}/{}", directory, path);
 }
 
+// A service manager need not try again what only a person can mend.
+int StartFailure(const absl::Status& status) {
+  const bool for_a_person = absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status) ||
+                            absl::IsNotFound(status) || absl::IsPermissionDenied(status) ||
+                            absl::IsDataLoss(status);
+  return for_a_person ? kExitUsage : kExitNoCoordinator;
+}
+
 // Says ready to a service manager, keeps its watchdog content, and goes away on the loop.
 class Notifier {
  public:
-  explicit Notifier(EventLoop& loop) : loop_(loop) {
+  explicit Notifier(Service& service) : loop_(service.loop()) {
     std::vector<std::string> environment;
     for (char** one = environ; *one != nullptr; ++one) environment.emplace_back(*one);
-    loop_.Post([this, manager = ServiceNotify::TakenFrom(environment)] {
+    loop_.Post([this, &service, manager = ServiceNotify::TakenFrom(environment, ::getpid())] {
       notify_ = std::make_unique<ServiceNotify>(loop_, manager);
-      notify_->Ready();
+      notify_->Ready([&service] { return service.Status(); });
     });
   }
   ~Notifier() {
@@ -63,45 +73,59 @@ class Notifier {
 }  // namespace
 
 int RunServe(Arguments arguments, Reporter& reporter) {
-  ServiceOptions options = DefaultServiceOptions();
+  const ServiceOptions defaults = DefaultServiceOptions();
   Flags flags("serve [flags]",
               "Runs the coordinator until SIGTERM. Agents and commands of the same user reach it\n"
               "through its Unix socket. Jobs do not end with it: started again on the same state\n"
               "directory it goes on with them. Logs to stderr (level: MUSTER_LOG).");
-  flags.Text("state-dir", "DIR", &options.state_directory,
-             fmt::format("jobs and their output (default {})", options.state_directory));
-  flags.Text(
-      "socket", "PATH", &options.socket,
-      fmt::format("where to listen (default {})",
-                  options.socket.empty() ? "none: XDG_RUNTIME_DIR is not set" : options.socket));
+  GivenFlags given;
+  std::optional<std::string> file;
+  bool check = false;
+  const auto keep = [&given](const char* key) {
+    return [&given, key](std::string_view value) -> std::string {
+      given[key] = {std::string(value)};
+      return "";
+    };
+  };
+  flags.Value("state-dir", "DIR", keep("state_dir"),
+              fmt::format("jobs and their output (default {})", defaults.state_directory));
   flags.Value(
-      "socket-group", "GROUP",
-      [&options](std::string_view value) -> std::string {
-        const group* const found = ::getgrnam(std::string(value).c_str());
-        if (found == nullptr) return fmt::format("there is no group '{}'", value);
-        options.socket_group = found->gr_gid;
-        return "";
-      },
-      "whose members may submit jobs through the socket, each under the own name (default: only "
-      "this user and root)");
-  flags.Text("listen", "HOST:PORT", &options.listen,
-             "where agents and users of the network reach it, once `coordinator init` has made a "
-             "cluster (default :7443, every address); empty: nowhere");
+      "socket", "PATH", keep("socket"),
+      fmt::format("where to listen (default {})",
+                  defaults.socket.empty() ? "none: XDG_RUNTIME_DIR is not set" : defaults.socket));
+  flags.Value("socket-group", "GROUP", keep("socket_group"),
+              "whose members may submit jobs through the socket, each under the own name (default: "
+              "only this user and root)");
+  flags.Value("listen", "HOST:PORT", keep("listen"),
+              "where agents and users of the network reach it, once `coordinator init` has made a "
+              "cluster (default :7443, every address); empty: nowhere");
   flags.Value(
       "advertise", "HOST:PORT",
-      [&options](std::string_view value) -> std::string {
-        const absl::Status status = CheckTarget(std::string(value));
-        if (!status.ok()) return std::string(MessageOf(status));
-        options.advertised.emplace_back(value);
+      [&given](std::string_view value) -> std::string {
+        given["advertise"].emplace_back(value);
         return "";
       },
       "what members are told of where it is; repeat for more (default: the hosts of `init`)");
+  AddConfigFlag(flags, &file);
+  flags.Switch("check-config", &check,
+               "print every setting that holds and who says so, and start nothing");
   if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
+  Diagnostics diagnostics;
+  ServiceSettings settings = CollectServiceSettings(given, file, diagnostics);
+  if (!diagnostics.ok()) {
+    reporter.Say(diagnostics.ErrorText());
+    return kExitUsage;
+  }
+  ServiceOptions& options = settings.options;
   if (options.state_directory.empty() || options.socket.empty()) {
     reporter.Say(fmt::format("there is no default place for {} here: give {}",
                              options.socket.empty() ? "the socket" : "the state",
                              options.socket.empty() ? "--socket PATH" : "--state-dir DIR"));
     return kExitUsage;
+  }
+  if (check) return PrintResult(settings.shown, reporter);
+  if (absl::Status log = SetUpLog({.file = "", .level = settings.log_level}); !log.ok()) {
+    reporter.Say(MessageOf(log));
   }
   options.state_directory = Absolute(options.state_directory);
   options.socket = Absolute(options.socket);
@@ -113,14 +137,13 @@ int RunServe(Arguments arguments, Reporter& reporter) {
   absl::StatusOr<std::unique_ptr<Service>> service = Service::Start(std::move(options));
   if (!service.ok()) {
     ReportError(service.status(), reporter);
-    // A service manager need not try again what only a person can mend.
-    return absl::IsUnavailable(service.status()) ? kExitNoCoordinator : kExitUsage;
+    return StartFailure(service.status());
   }
   spdlog::info("coordinator serves version={} state={} socket={} network={}", kVersion,
                LogQuoted(directory), LogQuoted(socket), LogQuoted((*service)->network_address()));
   int signal = 0;
   {
-    const Notifier notifier((*service)->loop());
+    const Notifier notifier(**service);
     bool told = false;
     signals.SetHandler([&](int got) {
       if (AsksToEnd(got) && !std::exchange(told, true)) asked.set_value(got);

@@ -13,6 +13,7 @@ CoordinatorCore::~CoordinatorCore() = default;
 
 absl::Status CoordinatorCore::Start() { return impl_->Start(); }
 uint64_t CoordinatorCore::epoch() const { return impl_->epoch(); }
+CoordinatorCore::Totals CoordinatorCore::totals() const { return impl_->totals(); }
 
 SessionHandle CoordinatorCore::OnAgentConnected(AgentSink* sink,
                                                 std::optional<NodeId> authenticated) {

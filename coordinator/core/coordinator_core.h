@@ -122,6 +122,16 @@ class CoordinatorCore {
   absl::Status Start();
   // Raised at every Start. 0 before.
   uint64_t epoch() const;
+  // How much there is at present, for a line of status.
+  struct Totals {
+    size_t nodes = 0;
+    // In contact.
+    size_t nodes_alive = 0;
+    // That have not ended, and those of them that wait for nodes.
+    size_t jobs = 0;
+    size_t jobs_waiting = 0;
+  };
+  Totals totals() const;
 
   // --- Agents: one stream each, see proto/muster/v1/agent.proto ---
 

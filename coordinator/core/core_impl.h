@@ -68,6 +68,12 @@ class CoordinatorCore::Impl {
   bool HasEnded(const JobId& job) const;
 
   uint64_t epoch() const { return epoch_; }
+  Totals totals() const {
+    return {.nodes = nodes_.nodes().size(),
+            .nodes_alive = nodes_.alive_count(),
+            .jobs = jobs_.by_sequence().size() - jobs_.ended().size(),
+            .jobs_waiting = jobs_.waiting().size()};
+  }
   std::optional<NodeId> NodeOfSession(const std::string& session_id) const {
     return sessions_.NodeOf(session_id);
   }

@@ -120,6 +120,14 @@ const std::string& Service::network_address() const { return parts_->network_add
 
 EventLoop& Service::loop() { return parts_->coordinator->loop(); }
 
+std::string Service::Status() const {
+  const CoordinatorCore::Totals totals = parts_->coordinator->core().totals();
+  std::string text = fmt::format("{} of {} nodes in contact, {} job{}", totals.nodes_alive,
+                                 totals.nodes, totals.jobs, totals.jobs == 1 ? "" : "s");
+  if (totals.jobs_waiting > 0) text += fmt::format(" ({} waiting for nodes)", totals.jobs_waiting);
+  return text;
+}
+
 void Service::Stop() { parts_->coordinator->Stop(); }
 
 }  // namespace muster

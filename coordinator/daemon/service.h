@@ -59,6 +59,9 @@ class Service {
   EventLoop& loop();
   // Where it listens on the network; empty: nowhere.
   const std::string& network_address() const;
+  // One line for people: "3 of 4 nodes in contact, 2 jobs (1 waiting for nodes)". On the loop
+  // thread.
+  std::string Status() const;
 
   // Ends all connections; jobs go on. May be called again.
   void Stop();

@@ -38,7 +38,8 @@ ALLOWED = {
     "common/trust": TRUST,
     "agent/rpc": [*AGENT_CORE, *COMMON],
     "agent/supervise": [*AGENT_CORE, *COMMON],
-    "agent/daemon": ["agent/rpc", "agent/supervise", "agent/node", "agent/store", *AGENT_CORE, *COMMON],
+    # Of coordinator/spec only the reader of configuration files, which both daemons have.
+    "agent/daemon": ["agent/rpc", "agent/supervise", "agent/node", "agent/store", "coordinator/spec", *AGENT_CORE, *COMMON],
     "agent/shim": ["common/base", "common/io"],
 }
 # The pure folders see neither the network nor the disk.

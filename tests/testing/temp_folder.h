@@ -12,7 +12,7 @@ namespace muster {
 class TempFolder {
  public:
   TempFolder() {
-    std::string path = testing::TempDir() + "/muster-test-XXXXXX";
+    std::string path = ::testing::TempDir() + "/muster-test-XXXXXX";
     path_ = ::mkdtemp(path.data());
   }
   ~TempFolder() {

@@ -68,7 +68,7 @@ TEST_F(JoinedNodes, TheCoordinatorIsKilledAndOneMemberIsShutOut) {
 
 TEST_F(JoinedNodes, SaysWhatIsMissing) {
   CommandRun run = Agent({"run", "--state-dir", "node-1"});
-  EXPECT_EQ(run.Wait(), 1);
+  EXPECT_EQ(run.Wait(), 2);
   EXPECT_THAT(run.err(), HasSubstr("agent join HOST:PORT TOKEN"));
   EXPECT_EQ(Init().Wait(), 0);
   CommandRun twice = Init();

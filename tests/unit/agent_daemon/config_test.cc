@@ -3,9 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/testing/temp_folder.h"
+
 namespace muster {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -87,6 +93,80 @@ TEST(ParseCommandLine, RefusesBadInputAndNamesIt) {
     EXPECT_THAT(line.text.value_or(""), HasSubstr(one.named));
     EXPECT_TRUE(line.error) << one.named;
     EXPECT_EQ(line.exit_code, 2) << one.named;
+  }
+}
+
+class AgentFile : public ::testing::Test {
+ protected:
+  AgentFile() {
+    std::ofstream(path_) << "node_id: from-file\nslots: 6\nstate_dir: /of/file\n"
+                            "addresses: [192.0.2.1]\nallow_root: true\nlog: debug\n";
+  }
+
+  TempFolder folder_;
+  const std::string path_ = folder_.path() + "/agent.yaml";
+  const std::string directory_ = "MUSTER_CONFIG_DIR=" + folder_.path();
+};
+
+TEST_F(AgentFile, HoldsWhereNobodyWeightierSaysOtherwise) {
+  const CommandLine line = Parse({"run", "--config", path_.c_str(), "--slots", "3"},
+                                 {"STATE_DIRECTORY=/of/manager", "MUSTER_SLOTS=9"});
+  ASSERT_FALSE(line.text.has_value()) << *line.text;
+  EXPECT_EQ(line.config.node_id, NodeId("from-file"));
+  EXPECT_EQ(line.config.slots, 3u);
+  EXPECT_EQ(line.config.state_directory, "/of/file");
+  EXPECT_THAT(line.config.addresses, ElementsAre("192.0.2.1"));
+  EXPECT_TRUE(line.config.allow_root);
+  EXPECT_EQ(line.config.log_level, "debug");
+}
+
+TEST_F(AgentFile, IsReadFromItsPlaceAlsoByJoinButNotByTheAgentOfOneJob) {
+  EXPECT_EQ(Parse({"run"}, {directory_.c_str()}).config.state_directory, "/of/file");
+  const CommandLine join = Parse({"join", "head:7443", "tk1.x"}, {directory_.c_str()});
+  ASSERT_TRUE(join.join.has_value());
+  EXPECT_EQ(join.join->state_directory, "/of/file");
+  EXPECT_EQ(join.join->node_id, NodeId("from-file"));
+  EXPECT_EQ(Parse({"run", "--ephemeral", "--state-dir", "/d"}, {directory_.c_str()}).config.slots,
+            8u);
+  EXPECT_EQ(Parse({"run", "--config", ""}, {directory_.c_str()}).config.slots, 8u);
+}
+
+TEST_F(AgentFile, IsShownWithWhoSaysWhat) {
+  const CommandLine line =
+      Parse({"run", "--check-config", "--slots", "3"}, {directory_.c_str(), "MUSTER_LOG=warn"});
+  EXPECT_EQ(line.exit_code, 0);
+  EXPECT_FALSE(line.error);
+  const std::string text = line.text.value_or("");
+  EXPECT_THAT(text, HasSubstr("# configuration file: " + path_ + "\n"));
+  EXPECT_THAT(text, ContainsRegex("node_id: from-file +# [^ ]*/agent.yaml:1\n"));
+  EXPECT_THAT(text, ContainsRegex("slots: 3 +# --slots\n"));
+  EXPECT_THAT(text, ContainsRegex("log: warn +# MUSTER_LOG\n"));
+  EXPECT_THAT(text, ContainsRegex("coordinator: \"\" +# default\n"));
+}
+
+TEST_F(AgentFile, IsRefusedWithEveryMistakeAndItsLine) {
+  std::ofstream(path_) << "slots: many\nnodeid: a\n";
+  const CommandLine line = Parse({"run", "--address", "here"}, {directory_.c_str()});
+  EXPECT_EQ(line.exit_code, 2);
+  EXPECT_TRUE(line.error);
+  EXPECT_EQ(line.text.value_or(""),
+            "agent: --address: addresses: expected a numeric IPv4 or IPv6 address, got \"here\"\n" +
+                path_ + ":1: slots: expected a number from 1 to 4096, got \"many\"\n" + path_ +
+                ":2: unknown key 'nodeid' (did you mean 'node_id'?)\n");
+  EXPECT_THAT(Parse({"run", "--config", "/no/such"}).text.value_or(""),
+              HasSubstr("/no/such: cannot be read"));
+}
+
+TEST(ParseCommandLine, DescribesEveryFlagForTheManual) {
+  const std::string text = Parse({"--describe"}).text.value_or("");
+  const auto described = nlohmann::json::parse(text);
+  EXPECT_EQ(described["commands"].size(), 2u);
+  for (const auto& command : described["commands"]) {
+    const std::string help =
+        Parse({command["name"].get_ref<const std::string&>().c_str(), "--help"}).text.value_or("");
+    for (const auto& flag : command["flags"]) {
+      EXPECT_THAT(help, HasSubstr("--" + flag["name"].get<std::string>()));
+    }
   }
 }
 

@@ -11,20 +11,12 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(DecideSlots, TakesTheFlagThenTheVariableThenEight) {
-  EXPECT_EQ(*DecideSlots("3", "5"), 3u);
-  EXPECT_EQ(*DecideSlots(std::nullopt, "5"), 5u);
-  EXPECT_EQ(*DecideSlots(std::nullopt, std::nullopt), 8u);
-  EXPECT_EQ(*DecideSlots(std::nullopt, ""), 8u);
-}
-
-TEST(DecideSlots, RefusesWhatIsNotAPositiveNumberAndSaysWhere) {
-  for (const char* bad : {"0", "-1", "8x", " 8", "99999999999", "5000"}) {
-    EXPECT_FALSE(DecideSlots(bad, std::nullopt).ok()) << bad;
+TEST(ParseSlots, TakesPositiveNumbersOnly) {
+  EXPECT_EQ(*ParseSlots("3"), 3u);
+  for (const char* bad : {"", "0", "-1", "8x", " 8", "99999999999", "5000"}) {
+    EXPECT_FALSE(ParseSlots(bad).ok()) << bad;
   }
-  EXPECT_FALSE(DecideSlots("", "8").ok());
-  EXPECT_THAT(std::string(MessageOf(DecideSlots(std::nullopt, "many").status())),
-              HasSubstr("MUSTER_SLOTS: slots must be a number"));
+  EXPECT_THAT(std::string(MessageOf(ParseSlots("many").status())), HasSubstr("got \"many\""));
 }
 
 TEST(CheckNumericAddress, AcceptsNumbersOnly) {

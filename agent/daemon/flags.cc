@@ -1,0 +1,104 @@
+#include "agent/daemon/flags.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "common/base/version.h"
+
+namespace muster {
+namespace {
+
+// Flags whose values are taken from their results; see Given.
+CLI::Option* Add(CLI::App& command, const std::string& name, const std::string& placeholder,
+                 const std::string& help) {
+  return command
+      .add_option_function<std::vector<std::string>>(
+          "--" + name, [](const std::vector<std::string>&) {}, help)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->type_name(placeholder);
+}
+
+void AddCommon(CLI::App& command) {
+  Add(command, "node-id", "NAME", "Name of the node (default: the host name)");
+  Add(command, "state-dir", "DIR", "Directory of the agent's journal, attempts and certificate");
+  Add(command, "config", "FILE",
+      "Configuration file; flags win over it (default: /etc/muster/agent.yaml if it is there); "
+      "empty: none");
+}
+
+}  // namespace
+
+AgentFlags::AgentFlags()
+    : app("Starts and supervises the ranks of training jobs on this node, as its coordinator says.",
+          "agent") {
+  app.require_subcommand(1);
+  app.set_version_flag("--version", fmt::format("agent {}", kVersion));
+
+  run = app.add_subcommand("run", "Serve this node");
+  AddCommon(*run);
+  Add(*run, "coordinator", "ADDRESS",
+      "Where the coordinator listens: HOST:PORT, or unix:/path on its own machine (default: as "
+      "told when the node joined)");
+  Add(*run, "slots", "N", "Slots to offer (default: MUSTER_SLOTS, else 8)");
+  Add(*run, "address", "IP", "Address to report; repeat for more (default: all)")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  Add(*run, "allow-users", "FILE",
+      "File of the users that jobs may run as here, when this agent is root and serves a cluster: a "
+      "user, @GROUP or * on each line (default: /etc/muster/allow_users)");
+  Add(*run, "allow-user", "NAME", "One more user that jobs may run as here; repeat for more")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  run->add_flag("--allow-root", allow_root,
+                "As --allow-user root: an admin of the cluster is root here");
+  run->add_flag("--ephemeral", ephemeral, "End with the coordinator, and take the ranks along");
+  run->add_flag("--check-config", check_config,
+                "Print every setting that holds and who says so, and start nothing");
+
+  join = app.add_subcommand("join", "Make this machine a node of a cluster");
+  AddCommon(*join);
+  join->add_option("ADDRESS", joined.address, "HOST:PORT of the coordinator")->required();
+  CLI::Option* token =
+      join->add_option("TOKEN", joined.token,
+                       "From `coordinator token create`; others can see it in the list of "
+                       "processes: --token-file is better on shared machines");
+  join->add_option("--token-file", joined.token_file,
+                   "File that holds the token; -: standard input")
+      ->excludes(token)
+      ->type_name("FILE");
+}
+
+std::vector<std::string> AgentFlags::Given(const std::string& flag) const {
+  for (const CLI::App* command : {run, join}) {
+    if (!command->parsed()) continue;
+    const CLI::Option* option = command->get_option_no_throw("--" + flag);
+    if (option != nullptr && option->count() > 0) return option->reduced_results();
+  }
+  return {};
+}
+
+std::string AgentFlags::Describe() const {
+  nlohmann::json program = {{"program", "agent"}, {"about", app.get_description()}};
+  for (const CLI::App* command : app.get_subcommands({})) {
+    nlohmann::json described = {{"name", command->get_name()},
+                                {"about", command->get_description()},
+                                {"arguments", nlohmann::json::array()}};
+    for (const CLI::Option* option : command->get_options()) {
+      if (option->get_positional()) {
+        described["arguments"].push_back(
+            {{"name", option->get_name(true)}, {"help", option->get_description()}});
+        continue;
+      }
+      described["flags"].push_back(
+          {{"name", option->get_lnames().front()},
+           {"letter", option->get_snames().empty() ? "" : option->get_snames().front()},
+           {"placeholder", option->get_items_expected_max() == 0 ? "" : option->get_type_name()},
+           {"help", option->get_description()}});
+    }
+    program["commands"].push_back(std::move(described));
+  }
+  return program.dump(1) + "\n";
+}
+
+}  // namespace muster

@@ -1,0 +1,36 @@
+// The command line of the agent: its commands and their flags. Made on the stack of whoever parses
+// or describes it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "agent/daemon/join.h"
+
+namespace muster {
+
+struct AgentFlags {
+  AgentFlags();
+  AgentFlags(const AgentFlags&) = delete;
+  AgentFlags& operator=(const AgentFlags&) = delete;
+
+  // What was given for a flag of `run` or `join`, without dashes, such as "node-id"; empty when it
+  // was not.
+  std::vector<std::string> Given(const std::string& flag) const;
+  bool Has(const std::string& flag) const { return !Given(flag).empty(); }
+
+  // Programs, commands and flags as JSON, for the manual page and the completion of shells:
+  // {program, about, commands: [{name, about, arguments: [], flags: [{name, placeholder, help}]}]}.
+  std::string Describe() const;
+
+  CLI::App app;
+  CLI::App* run = nullptr;
+  CLI::App* join = nullptr;
+  JoinConfig joined;
+  bool allow_root = false;
+  bool ephemeral = false;
+  bool check_config = false;
+};
+
+}  // namespace muster
