@@ -8,6 +8,7 @@ is the table TIERS; `--tier NAME` takes one of them or the name of a single suit
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -99,6 +100,22 @@ def program(*command: str, **environment: str) -> Callable[[Suite], Outcome]:
     return run
 
 
+def unittests(folder: str) -> Callable[[Suite], Outcome]:
+    """Python's unittest in a folder: every test counts."""
+
+    def run(suite: Suite) -> Outcome:
+        status, output = run_logged(suite, ["/usr/bin/python3", "-m", "unittest", "discover", "-v", "-s", folder])
+        outcome = Outcome(output=output)
+        ran = re.search(r"^Ran (\d+) tests?", output, re.MULTILINE)
+        counts = dict(re.findall(r"(failures|errors|skipped)=(\d+)", output[ran.start():] if ran else ""))
+        outcome.skipped = int(counts.get("skipped", 0))
+        outcome.failed = max(int(counts.get("failures", 0)) + int(counts.get("errors", 0)), int(status != 0))
+        outcome.passed = max((int(ran[1]) if ran else 0) - outcome.failed - outcome.skipped, 0)
+        return outcome
+
+    return run
+
+
 def fuzzers(suite: Suite) -> Outcome:
     """Every fuzz target for FUZZ_SECONDS, starting from its corpus; new inputs go to a scratch folder."""
     outcome = Outcome()
@@ -130,6 +147,9 @@ def gtests(preset: str, names: list[str]) -> list[Suite]:
             for name in names]
 
 
+PACKAGING = Suite("packaging", unittests("tests/packaging"), targets=["packages"])
+# A real systemd in a namespace of its own, with the packages installed.
+SYSTEMD = Suite("systemd", unittests("tests/systemd"), targets=["packages"], minutes=30)
 EXAMPLE = Suite("example", program("examples/char_lm/run", "--check"), targets=PROGRAMS)
 TIDY = Suite("tidy", program("/usr/bin/python3", "tests/lint/tidy.py"), targets=["muster_proto_grpc"], minutes=80)
 FUZZ = Suite("fuzz", fuzzers, "fuzz", ["all"], minutes=60)
@@ -142,7 +162,7 @@ DAMAGE = Suite("damage-nightly", gtest("contract_tests", MUSTER_CAMPAIGN_FACTOR=
 SOAK = Suite("sim-soak", gtest("sim_tests"), targets=["sim_tests"], minutes=80)
 
 TIERS = {
-    "default": LINT + gtests("release", GTESTS) + [EXAMPLE],
+    "default": LINT + gtests("release", GTESTS) + [PACKAGING, EXAMPLE],
     "lint": LINT,
     "asan": gtests("asan", GTESTS),
     # gRPC of Debian is not instrumented and gives false reports: these suites do without it.
@@ -151,6 +171,7 @@ TIERS = {
     "fuzz": [FUZZ],
     "soak": [SOAK],
     "nightly": [NIGHTLY, DAMAGE],
+    "systemd": [SYSTEMD],
 }
 
 

@@ -234,8 +234,6 @@ CommandLine ParseCommandLine(int argc, const char* const* argv, const char* cons
   AgentFlags flags;
   std::vector<std::string> arguments;
   for (int i = 1; i < argc; ++i) arguments.push_back(WithDashes(argv[i]));
-  // Hidden: for the build of the manual page and of the shells' completion.
-  if (arguments == std::vector<std::string>{"--describe"}) return Answer(flags.Describe());
   std::reverse(arguments.begin(), arguments.end());
   try {
     flags.app.parse(arguments);

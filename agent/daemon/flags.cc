@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "common/base/version.h"
 
 namespace muster {
@@ -76,29 +74,6 @@ std::vector<std::string> AgentFlags::Given(const std::string& flag) const {
     if (option != nullptr && option->count() > 0) return option->reduced_results();
   }
   return {};
-}
-
-std::string AgentFlags::Describe() const {
-  nlohmann::json program = {{"program", "agent"}, {"about", app.get_description()}};
-  for (const CLI::App* command : app.get_subcommands({})) {
-    nlohmann::json described = {{"name", command->get_name()},
-                                {"about", command->get_description()},
-                                {"arguments", nlohmann::json::array()}};
-    for (const CLI::Option* option : command->get_options()) {
-      if (option->get_positional()) {
-        described["arguments"].push_back(
-            {{"name", option->get_name(true)}, {"help", option->get_description()}});
-        continue;
-      }
-      described["flags"].push_back(
-          {{"name", option->get_lnames().front()},
-           {"letter", option->get_snames().empty() ? "" : option->get_snames().front()},
-           {"placeholder", option->get_items_expected_max() == 0 ? "" : option->get_type_name()},
-           {"help", option->get_description()}});
-    }
-    program["commands"].push_back(std::move(described));
-  }
-  return program.dump(1) + "\n";
 }
 
 }  // namespace muster

@@ -1,5 +1,5 @@
 // The command line of the agent: its commands and their flags. Made on the stack of whoever parses
-// or describes it.
+// it.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -19,10 +19,6 @@ struct AgentFlags {
   // was not.
   std::vector<std::string> Given(const std::string& flag) const;
   bool Has(const std::string& flag) const { return !Given(flag).empty(); }
-
-  // Programs, commands and flags as JSON, for the manual page and the completion of shells:
-  // {program, about, commands: [{name, about, arguments: [], flags: [{name, placeholder, help}]}]}.
-  std::string Describe() const;
 
   CLI::App app;
   CLI::App* run = nullptr;

@@ -103,7 +103,8 @@ int RunInit(Arguments arguments, Reporter& reporter) {
                   "certificates {} (mode 0700; a copy of it is the cluster: keep it safe)\n"
                   "hosts        {}\n"
                   "nodes        renew their certificates by themselves, each is good for {}\n"
-                  "next: coordinator serve, coordinator token create\n",
+                  "next: coordinator serve (or systemctl start muster-coordinator), coordinator "
+                  "token create\n",
                   trust->cluster_id, HexEncode(trust->ca().SpkiSha256()), directory,
                   fmt::join(set_up.hosts, ", "), FormatDuration(trust->certificate_life)),
       reporter);

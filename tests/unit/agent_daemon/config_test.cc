@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "tests/testing/temp_folder.h"
 
@@ -155,19 +154,6 @@ TEST_F(AgentFile, IsRefusedWithEveryMistakeAndItsLine) {
                 ":2: unknown key 'nodeid' (did you mean 'node_id'?)\n");
   EXPECT_THAT(Parse({"run", "--config", "/no/such"}).text.value_or(""),
               HasSubstr("/no/such: cannot be read"));
-}
-
-TEST(ParseCommandLine, DescribesEveryFlagForTheManual) {
-  const std::string text = Parse({"--describe"}).text.value_or("");
-  const auto described = nlohmann::json::parse(text);
-  EXPECT_EQ(described["commands"].size(), 2u);
-  for (const auto& command : described["commands"]) {
-    const std::string help =
-        Parse({command["name"].get_ref<const std::string&>().c_str(), "--help"}).text.value_or("");
-    for (const auto& flag : command["flags"]) {
-      EXPECT_THAT(help, HasSubstr("--" + flag["name"].get<std::string>()));
-    }
-  }
 }
 
 }  // namespace
