@@ -150,6 +150,8 @@ def gtests(preset: str, names: list[str]) -> list[Suite]:
 PACKAGING = Suite("packaging", unittests("tests/packaging"), targets=["packages"])
 # A real systemd in a namespace of its own, with the packages installed.
 SYSTEMD = Suite("systemd", unittests("tests/systemd"), targets=["packages"], minutes=30)
+# Images built by podman on a small Debian, and what they run.
+CONTAINERS = Suite("containers", unittests("tests/containers"), targets=["coordinator", "agent", "muster-shim"], minutes=30)
 EXAMPLE = Suite("example", program("examples/char_lm/run", "--check"), targets=PROGRAMS)
 TIDY = Suite("tidy", program("/usr/bin/python3", "tests/lint/tidy.py"), targets=["muster_proto_grpc"], minutes=80)
 FUZZ = Suite("fuzz", fuzzers, "fuzz", ["all"], minutes=60)
@@ -172,6 +174,7 @@ TIERS = {
     "soak": [SOAK],
     "nightly": [NIGHTLY, DAMAGE],
     "systemd": [SYSTEMD],
+    "containers": [CONTAINERS],
 }
 
 

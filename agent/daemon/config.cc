@@ -276,12 +276,14 @@ CommandLine ParseCommandLine(int argc, const char* const* argv, const char* cons
     return Answer(fmt::format("# configuration file: {}\n{}", file.empty() ? "none" : file,
                               settings.Render()));
   }
+  JoinConfig join = flags.joined;
+  // A name in lower case, up to the first dot, as certificates have them.
+  join.node_id = config.node_id.empty() ? NodeId(NameOfHost(KernelHostname())) : config.node_id;
+  join.state_directory = config.state_directory;
   if (flags.join->parsed()) {
-    line.join = flags.joined;
-    // A name in lower case, up to the first dot, as certificates have them.
-    line.join->node_id =
-        config.node_id.empty() ? NodeId(NameOfHost(KernelHostname())) : config.node_id;
-    line.join->state_directory = config.state_directory;
+    line.join = std::move(join);
+  } else if (!join.address.empty()) {
+    config.first_join = std::move(join);
   }
   return line;
 }

@@ -22,6 +22,8 @@ struct AgentConfig {
   std::string coordinator;
   // Absolute.
   std::string state_directory;
+  // Joins first, unless the node has joined before.
+  std::optional<JoinConfig> first_join;
   // Ends with its coordinator, and takes its ranks along.
   bool ephemeral = false;
   // File of the users that ranks may run as, see agent/node/allow_list.h; and more of them by name.

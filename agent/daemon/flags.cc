@@ -50,6 +50,13 @@ AgentFlags::AgentFlags()
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   run->add_flag("--allow-root", allow_root,
                 "As --allow-user root: an admin of the cluster is root here");
+  run->add_option("--join", joined.address,
+                  "HOST:PORT of a coordinator to join first, with --token-file, unless this node has "
+                  "joined before")
+      ->type_name("ADDRESS");
+  run->add_option("--token-file", joined.token_file, "File that holds the token of --join")
+      ->type_name("FILE");
+  run->get_option("--join")->needs(run->get_option("--token-file"));
   run->add_flag("--ephemeral", ephemeral, "End with the coordinator, and take the ranks along");
   run->add_flag("--check-config", check_config,
                 "Print every setting that holds and who says so, and start nothing");

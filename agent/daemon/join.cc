@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <ctime>
 #include <fstream>
+#include <utility>
 
 #include "agent/node/facts.h"
 #include "common/base/annotate.h"
@@ -33,6 +35,30 @@ std::string FirstLine(const char* path) {
   return line;
 }
 
+absl::StatusOr<Credentials> JoinCluster(const JoinConfig& config) {
+  const absl::StatusOr<std::string> token = config.token_file.empty()
+                                                ? absl::StatusOr<std::string>(config.token)
+                                                : ReadTokenFile(config.token_file);
+  if (!token.ok()) return token.status();
+  const absl::Status made = MakeStateDirectory(config.state_directory);
+  if (!made.ok()) return made;
+  const CredentialsDirectory directory(MemberDirectoryOf(config.state_directory));
+  const absl::StatusOr<PrivateKey> key = directory.PendingKey();
+  if (!key.ok()) return key.status();
+  absl::StatusOr<Credentials> credentials = Join({.address = config.address,
+                                                  .token = *token,
+                                                  .name = config.node_id.value(),
+                                                  .machine_id = FirstLine("/etc/machine-id"),
+                                                  .boot_id = ReadBootId().value_or(""),
+                                                  .version = std::string(kVersion),
+                                                  .key = *key},
+                                                 SystemClock());
+  if (!credentials.ok()) return credentials;
+  const absl::Status installed = directory.Install(*credentials);
+  if (!installed.ok()) return installed;
+  return credentials;
+}
+
 }  // namespace
 
 std::string MemberDirectoryOf(const std::string& state_directory) {
@@ -60,28 +86,27 @@ absl::Status TakeMembership(const std::string& state_directory, NodeId& node_id)
   return absl::OkStatus();
 }
 
-int RunJoin(const JoinConfig& config) {
-  const absl::StatusOr<std::string> token = config.token_file.empty()
-                                                ? absl::StatusOr<std::string>(config.token)
-                                                : ReadTokenFile(config.token_file);
-  if (!token.ok()) return Fail(token.status());
-  const absl::Status made = MakeStateDirectory(config.state_directory);
-  if (!made.ok()) return Fail(made);
+absl::Status JoinUnlessMember(const JoinConfig& config) {
+  constexpr timespec kPause = {1, 0};
   const CredentialsDirectory directory(MemberDirectoryOf(config.state_directory));
-  const absl::StatusOr<PrivateKey> key = directory.PendingKey();
-  if (!key.ok()) return Fail(key.status());
-  const SystemClock clock;
-  const absl::StatusOr<Credentials> credentials = Join({.address = config.address,
-                                                        .token = *token,
-                                                        .name = config.node_id.value(),
-                                                        .machine_id = FirstLine("/etc/machine-id"),
-                                                        .boot_id = ReadBootId().value_or(""),
-                                                        .version = std::string(kVersion),
-                                                        .key = *key},
-                                                       clock);
+  bool told = false;
+  while (absl::IsNotFound(directory.Load().status())) {
+    const absl::Status joined = JoinCluster(config).status();
+    if (joined.ok()) return absl::OkStatus();
+    if (!absl::IsUnavailable(joined) && !absl::IsDeadlineExceeded(joined)) return joined;
+    if (!std::exchange(told, true)) {
+      const std::string text(MessageOf(joined));
+      std::fprintf(stderr, "agent: not joined yet, trying again: %s\n", text.c_str());
+    }
+    // paces: a coordinator that is not there yet.
+    (void)::nanosleep(&kPause, nullptr);
+  }
+  return absl::OkStatus();
+}
+
+int RunJoin(const JoinConfig& config) {
+  const absl::StatusOr<Credentials> credentials = JoinCluster(config);
   if (!credentials.ok()) return Fail(credentials.status());
-  const absl::Status installed = directory.Install(*credentials);
-  if (!installed.ok()) return Fail(installed);
   const std::string text = fmt::format(
       "{} belongs to cluster {} now, coordinator {}\n"
       "next: agent run (or systemctl start muster-agent)\n",

@@ -29,6 +29,10 @@ std::string MemberDirectoryOf(const std::string& state_directory);
 // another node than `node_id`, where that is not empty.
 absl::Status TakeMembership(const std::string& state_directory, NodeId& node_id);
 
+// For `agent run --join`: joins unless the node has joined before, and tries until the coordinator
+// answers. The errors are those of Join.
+absl::Status JoinUnlessMember(const JoinConfig& config);
+
 // Returns the exit status of the program: 0, 1 (the coordinator is out of reach or refuses), 2 (bad
 // input). Says on stdout or stderr what happened.
 int RunJoin(const JoinConfig& config);

@@ -125,7 +125,7 @@ int Fail(const absl::Status& status) {
 absl::Status CheckAllowList(const muster::AgentConfig& config) {
   if (::geteuid() != 0) return absl::OkStatus();
   const absl::StatusOr<muster::AllowList> list = muster::ReadAllowList(config.allow_file);
-  if (!list.ok()) return list.status();
+  if (!list.ok()) return absl::FailedPreconditionError(muster::MessageOf(list.status()));
   if (list->empty() && config.allowed_users.empty()) {
     spdlog::warn("no user may run jobs here allow_file={}", muster::LogQuoted(config.allow_file));
   }
@@ -133,6 +133,10 @@ absl::Status CheckAllowList(const muster::AgentConfig& config) {
 }
 
 int Serve(muster::AgentConfig config) {
+  if (config.first_join) {
+    const absl::Status joined = muster::JoinUnlessMember(*config.first_join);
+    if (!joined.ok()) return Fail(joined);
+  }
   // Before any thread exists, so that all inherit it.
   const sigset_t ending = EndingSignals();
   ::sigprocmask(SIG_BLOCK, &ending, nullptr);

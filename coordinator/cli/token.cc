@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "common/base/annotate.h"
+#include "common/io/atomic_file.h"
 #include "coordinator/cli/command.h"
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/exit_status.h"
@@ -48,6 +49,9 @@ int Create(Arguments arguments, Reporter& reporter) {
         return "";
       },
       "how long it is good, as 30m or 2h (default 1h)");
+  std::string token_file;
+  flags.Text("token-file", "FILE", &token_file,
+             "write the token there, mode 0600, and do not show it; for `agent join --token-file`");
   AddOutputFlag(flags, &json);
   AddServerFlag(flags, &server);
   if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
@@ -57,6 +61,14 @@ int Create(Arguments arguments, Reporter& reporter) {
   if (!place.ok()) return ReportError(place.status(), reporter);
   const absl::StatusOr<v1::CreateTokenResponse> token = place->client->CreateToken(request);
   if (!token.ok()) return ReportError(token.status(), reporter);
+  if (!token_file.empty()) {
+    const std::error_code error =
+        WriteFileAtomically(token_file, token->token() + "\n", 0600, Durability::kPowerLoss);
+    if (!error) return 0;
+    (void)place->client->DeleteToken(token->info().token_id());
+    reporter.Say(fmt::format("--token-file: {} cannot be written: {}", token_file, error.message()));
+    return kExitUsage;
+  }
   return PrintResult(json ? NewTokenToJson(*token) : RenderNewToken(*token), reporter);
 }
 

@@ -1,6 +1,8 @@
 // `coordinator user`: people who submit jobs over the network.
 #include <fmt/format.h>
 
+#include <ctime>
+
 #include "common/base/annotate.h"
 #include "coordinator/cli/command.h"
 #include "coordinator/cli/command_line.h"
@@ -61,7 +63,7 @@ int List(Arguments arguments, Reporter& reporter) {
   for (const v1::Member& member : members->members()) {
     if (member.kind() == v1::MEMBER_USER) *users.add_members() = member;
   }
-  return PrintResult(json ? MembersToJson(users) : RenderMembers(users), reporter);
+  return PrintResult(json ? MembersToJson(users) : RenderMembers(users, std::time(nullptr)), reporter);
 }
 
 int Remove(Arguments arguments, Reporter& reporter) {

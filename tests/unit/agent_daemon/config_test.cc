@@ -99,7 +99,8 @@ class AgentFile : public ::testing::Test {
  protected:
   AgentFile() {
     std::ofstream(path_) << "node_id: from-file\nslots: 6\nstate_dir: /of/file\n"
-                            "addresses: [192.0.2.1]\nallow_root: true\nlog: debug\n";
+                            "addresses: [192.0.2.1]\nallow_users_file: /of/list\n"
+                            "allow_users: [alice]\nallow_root: true\nlog: debug\n";
   }
 
   TempFolder folder_;
@@ -115,7 +116,8 @@ TEST_F(AgentFile, HoldsWhereNobodyWeightierSaysOtherwise) {
   EXPECT_EQ(line.config.slots, 3u);
   EXPECT_EQ(line.config.state_directory, "/of/file");
   EXPECT_THAT(line.config.addresses, ElementsAre("192.0.2.1"));
-  EXPECT_TRUE(line.config.allow_root);
+  EXPECT_EQ(line.config.allow_file, "/of/list");
+  EXPECT_THAT(line.config.allowed_users, ElementsAre("alice", "root"));
   EXPECT_EQ(line.config.log_level, "debug");
 }
 
