@@ -56,11 +56,13 @@ absl::Status RaiseOpenFileLimit() {
 }
 
 // The agent is spared when memory runs out, but not exempt: what cannot be killed can spin in a
-// full control group for ever. Returns what it had before, for the ranks; nothing when it may not.
+// full control group for ever. Returns what ranks are to have: what it had before, or 0 when a
+// service manager has asked already; nothing when they are to inherit what the agent has.
 std::optional<int> AskToBeSpared() {
   constexpr int kAgentOomScore = -900;
   const std::optional<int> before = muster::ReadOomScore();
-  if (!before.has_value() || *before <= kAgentOomScore) return std::nullopt;
+  if (!before.has_value()) return std::nullopt;
+  if (*before <= kAgentOomScore) return 0;
   if (!muster::WriteOomScore(kAgentOomScore)) return std::nullopt;
   return before;
 }

@@ -9,6 +9,12 @@ for path in lint.files(".cc"):
     if path.startswith("tests/"):
         for suite, name in re.findall(r"^TEST(?:_[FP])?\((\w+),\s*(\w+)", lint.read(path), re.MULTILINE):
             tests.add(f"{suite}.{name}")
+for path in lint.files(".py"):
+    if path.startswith("tests/"):
+        suite = ""
+        for kind, name in re.findall(r"^(class |    def test_)(\w+)", lint.read(path), re.MULTILINE):
+            suite = name if kind == "class " else suite
+            tests.add(f"{suite}.test_{name}")
 suites = {test.split(".")[0] for test in tests}
 
 problems = []
