@@ -95,8 +95,9 @@ std::vector<SettingKey> Keys() {
        .kind = Kind::kList,
        .check =
            [](const std::string& user) {
-             return IsAccountName(user) ? ""
-                                        : fmt::format("the name of a user expected, got '{}'", user);
+             return IsAccountName(user)
+                        ? ""
+                        : fmt::format("the name of a user expected, got '{}'", user);
            }},
       {.name = "allow_root", .kind = Kind::kSwitch},
       {.name = "log",
@@ -143,8 +144,9 @@ Settings Collect(const AgentFlags& flags, const std::vector<std::string>& enviro
                  const std::string& home, std::string* file, Diagnostics& diagnostics) {
   Settings settings(Keys());
   const std::pair<const char*, const char*> of_flags[] = {
-      {"node_id", "node-id"}, {"coordinator", "coordinator"}, {"state_dir", "state-dir"},
-      {"slots", "slots"},     {"addresses", "address"},       {"allow_users_file", "allow-users"},
+      {"node_id", "node-id"},        {"coordinator", "coordinator"},
+      {"state_dir", "state-dir"},    {"slots", "slots"},
+      {"addresses", "address"},      {"allow_users_file", "allow-users"},
       {"allow_users", "allow-user"}, {"allow_root", "allow-root"}};
   for (const auto& [key, flag] : of_flags) {
     if (flags.Has(flag)) {
@@ -182,9 +184,11 @@ Settings Collect(const AgentFlags& flags, const std::vector<std::string>& enviro
   }
   settings.Give("state_dir", {DefaultStateDirectory(environment, home)}, {"default", 0},
                 diagnostics);
-  for (const auto& [key, value] :
-       {std::pair("slots", "8"), {"coordinator", ""}, {"allow_users_file", kAllowFile},
-        {"allow_root", "false"}, {"log", "info"}}) {
+  for (const auto& [key, value] : {std::pair("slots", "8"),
+                                   {"coordinator", ""},
+                                   {"allow_users_file", kAllowFile},
+                                   {"allow_root", "false"},
+                                   {"log", "info"}}) {
     settings.Give(key, {value}, {"default", 0}, diagnostics);
   }
   return settings;

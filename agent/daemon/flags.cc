@@ -44,15 +44,17 @@ AgentFlags::AgentFlags()
   Add(*run, "address", "IP", "Address to report; repeat for more (default: all)")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   Add(*run, "allow-users", "FILE",
-      "File of the users that jobs may run as here, when this agent is root and serves a cluster: a "
+      "File of the users that jobs may run as here, when this agent is root and serves a cluster: "
+      "a "
       "user, @GROUP or * on each line (default: /etc/muster/allow_users)");
   Add(*run, "allow-user", "NAME", "One more user that jobs may run as here; repeat for more")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   run->add_flag("--allow-root", allow_root,
                 "As --allow-user root: an admin of the cluster is root here");
-  run->add_option("--join", joined.address,
-                  "HOST:PORT of a coordinator to join first, with --token-file, unless this node has "
-                  "joined before")
+  run->add_option(
+         "--join", joined.address,
+         "HOST:PORT of a coordinator to join first, with --token-file, unless this node has "
+         "joined before")
       ->type_name("ADDRESS");
   run->add_option("--token-file", joined.token_file, "File that holds the token of --join")
       ->type_name("FILE");

@@ -127,7 +127,7 @@ int Fail(const absl::Status& status) {
 absl::Status CheckAllowList(const muster::AgentConfig& config) {
   if (::geteuid() != 0) return absl::OkStatus();
   const absl::StatusOr<muster::AllowList> list = muster::ReadAllowList(config.allow_file);
-  if (!list.ok()) return absl::FailedPreconditionError(muster::MessageOf(list.status()));
+  if (!list.ok()) return absl::FailedPreconditionError(list.status().message());
   if (list->empty() && config.allowed_users.empty()) {
     spdlog::warn("no user may run jobs here allow_file={}", muster::LogQuoted(config.allow_file));
   }

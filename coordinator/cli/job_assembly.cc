@@ -7,6 +7,7 @@
 #include "common/base/annotate.h"
 #include "coordinator/cli/input_file.h"
 #include "coordinator/spec/hostfile.h"
+#include "coordinator/spec/slurm_hosts.h"
 #include "coordinator/spec/text.h"
 
 namespace muster {
@@ -84,6 +85,18 @@ ListedHosts JobAssembly::ReadHostfile(const std::string& shown, const std::strin
 }
 
 std::optional<ListedHosts> JobAssembly::HostsOf(const HostFlags& flags) {
+  if (flags.from_slurm) {
+    if (flags.hosts || flags.hostfile) {
+      diagnostics_.Error(Origin{"--hosts-from"}, "excludes --hostfile and --hosts");
+      return ListedHosts{{}, false};
+    }
+    const absl::StatusOr<std::string> lines =
+        SlurmHostfile(client_.Get("SLURM_JOB_NODELIST").value_or(""),
+                      client_.Get("SLURM_TASKS_PER_NODE").value_or(""));
+    if (lines.ok()) return Parse(*lines, "SLURM_JOB_NODELIST");
+    diagnostics_.Error(Origin{"--hosts-from slurm"}, std::string(MessageOf(lines.status())));
+    return ListedHosts{{}, false};
+  }
   if (flags.hosts) return Parse(HostLines(*flags.hosts), "--hosts");
   if (!flags.hostfile) return std::nullopt;
   return ReadHostfile(*flags.hostfile, client_.Absolute(*flags.hostfile), Origin{"--hostfile"});

@@ -90,6 +90,13 @@ void AddHostFlags(Flags& flags, HostFlags& out) {
   flags.Value("hostfile,H", "FILE", SetOptionalText(&out.hostfile), "hosts and their slots");
   flags.Value("hosts", "HOST[,HOST...]", SetOptionalText(&out.hosts),
               "hosts, each as a line of a hostfile: 'node-[1-4] slots=8'");
+  flags.Value(
+      "hosts-from", "slurm",
+      [&out](std::string_view value) -> std::string {
+        out.from_slurm = value == "slurm";
+        return out.from_slurm ? "" : fmt::format("expected slurm, got {}", Quoted(value));
+      },
+      "the hosts of the Slurm allocation that this runs in");
   flags.Text("include,i", "HOST[:SLOT,...][@...]", &out.include, "use only these hosts and slots");
   flags.Text("exclude,e", "HOST[:SLOT,...][@...]", &out.exclude, "leave out these hosts and slots");
   flags.Value("num-nodes", "N", SetCount(&out.num_nodes), "use the first N hosts");

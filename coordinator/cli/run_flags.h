@@ -17,6 +17,8 @@ struct HostFlags {
   std::optional<std::string> hostfile;
   // Hosts in the grammar of a hostfile line, separated by commas.
   std::optional<std::string> hosts;
+  // The hosts of the Slurm allocation that the command runs in.
+  bool from_slurm = false;
   std::string include;
   std::string exclude;
   std::optional<int> num_nodes;

@@ -66,7 +66,8 @@ int Create(Arguments arguments, Reporter& reporter) {
         WriteFileAtomically(token_file, token->token() + "\n", 0600, Durability::kPowerLoss);
     if (!error) return 0;
     (void)place->client->DeleteToken(token->info().token_id());
-    reporter.Say(fmt::format("--token-file: {} cannot be written: {}", token_file, error.message()));
+    reporter.Say(
+        fmt::format("--token-file: {} cannot be written: {}", token_file, error.message()));
     return kExitUsage;
   }
   return PrintResult(json ? NewTokenToJson(*token) : RenderNewToken(*token), reporter);

@@ -63,7 +63,8 @@ int List(Arguments arguments, Reporter& reporter) {
   for (const v1::Member& member : members->members()) {
     if (member.kind() == v1::MEMBER_USER) *users.add_members() = member;
   }
-  return PrintResult(json ? MembersToJson(users) : RenderMembers(users, std::time(nullptr)), reporter);
+  return PrintResult(json ? MembersToJson(users) : RenderMembers(users, std::time(nullptr)),
+                     reporter);
 }
 
 int Remove(Arguments arguments, Reporter& reporter) {

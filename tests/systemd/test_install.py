@@ -65,8 +65,22 @@ class Fresh(unittest.TestCase):
         self.machine.run("systemctl", "restart", "muster-agent")
         Job(self.machine).finish()
 
-    def test_3_ranks_run_as_the_user_of_a_drop_in(self):
+    def test_3_ranks_run_as_a_user_that_the_node_allows(self):
         self.machine.run("adduser", "--quiet", "--disabled-password", "--gecos", "", "alice")
+        self.machine.write("/srv/job.yaml", "hostfile: hosts\nuser: alice\ncommand: [sh, /srv/rank.sh]\n")
+        said = self.machine.run("coordinator", "submit", "/srv/job.yaml", status=120)
+        self.assertIn('a line "alice" in /etc/muster/allow_users', said)
+        self.machine.shell("echo alice >> /etc/muster/allow_users")
+        job = Job(self.machine)
+        for head in job.heads:
+            self.assertEqual(head["user"], "alice")
+            self.assertEqual(head["oom"], "0")
+            self.assertRegex(head["group"], r"/system.slice/muster-agent.service/muster-[^/]+/rank-\d$")
+        self.machine.run("systemctl", "restart", "muster-agent")
+        job.await_more()
+        job.finish()
+
+    def test_3_ranks_run_as_the_user_of_a_drop_in(self):
         self.machine.write("/etc/systemd/system/muster-agent.service.d/user.conf", "[Service]\nUser=alice\n")
         self.machine.shell("sed -i /allow_root/d /etc/muster/agent.yaml; systemctl daemon-reload; "
                            "systemctl restart muster-agent")
