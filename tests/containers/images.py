@@ -27,7 +27,7 @@ def wait_until(ready, what: str, limit: float = 60):
     while not (answer := ready()):
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {limit} s for {what}")
-        time.sleep(0.05)
+        time.sleep(0.05)  # paces: asks again
     return answer
 
 
