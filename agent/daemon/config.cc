@@ -244,6 +244,7 @@ CommandLine ParseCommandLine(int argc, const char* const* argv, const char* cons
   } catch (const CLI::Success& request) {
     // --help or --version.
     if (request.get_name() == "CallForVersion") return Answer(std::string(request.what()) + "\n");
+    if (flags.doctor->parsed()) return Answer(flags.doctor->help("agent"));
     if (flags.run->parsed()) return Answer(flags.run->help("agent"));
     return Answer(flags.join->parsed() ? flags.join->help("agent") : flags.app.help());
   } catch (const CLI::ParseError& error) {
@@ -251,6 +252,9 @@ CommandLine ParseCommandLine(int argc, const char* const* argv, const char* cons
   }
   if (flags.join->parsed() && flags.joined.token.empty() && flags.joined.token_file.empty()) {
     return Refuse("join: give the token, or --token-file FILE");
+  }
+  if (flags.run->parsed() && flags.joined.address.empty() != flags.joined.token_file.empty()) {
+    return Refuse("run: --join ADDRESS and --token-file FILE go together");
   }
 
   CommandLine line;
@@ -286,6 +290,9 @@ CommandLine ParseCommandLine(int argc, const char* const* argv, const char* cons
   join.state_directory = config.state_directory;
   if (flags.join->parsed()) {
     line.join = std::move(join);
+  } else if (flags.doctor->parsed()) {
+    line.doctor = true;
+    line.json = flags.output == "json";
   } else if (!join.address.empty()) {
     config.first_join = std::move(join);
   }

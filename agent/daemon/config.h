@@ -55,9 +55,12 @@ struct CommandLine {
   AgentConfig config;
   // Set: `agent join`, which needs nothing of `config`.
   std::optional<JoinConfig> join;
+  // `agent doctor`, of an agent with `config`.
+  bool doctor = false;
+  bool json = false;
 };
 
-// Parses `agent run ...` or `agent join ...`, looks at `environment`, which holds the environment
+// Parses `agent run ...`, `agent join ...` or `agent doctor ...`, looks at `environment`, which holds the environment
 // of the process, and reads the configuration file. Flags win over variables, those over the file.
 CommandLine ParseCommandLine(int argc, const char* const* argv, const char* const* environment);
 

@@ -44,9 +44,8 @@ AgentFlags::AgentFlags()
   Add(*run, "address", "IP", "Address to report; repeat for more (default: all)")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   Add(*run, "allow-users", "FILE",
-      "File of the users that jobs may run as here, when this agent is root and serves a cluster: "
-      "a "
-      "user, @GROUP or * on each line (default: /etc/muster/allow_users)");
+      "File of the users that jobs may run as here, when this agent is root and serves a cluster "
+      "(default: /etc/muster/allow_users)");
   Add(*run, "allow-user", "NAME", "One more user that jobs may run as here; repeat for more")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   run->add_flag("--allow-root", allow_root,
@@ -58,7 +57,6 @@ AgentFlags::AgentFlags()
       ->type_name("ADDRESS");
   run->add_option("--token-file", joined.token_file, "File that holds the token of --join")
       ->type_name("FILE");
-  run->get_option("--join")->needs(run->get_option("--token-file"));
   run->add_flag("--ephemeral", ephemeral, "End with the coordinator, and take the ranks along");
   run->add_flag("--check-config", check_config,
                 "Print every setting that holds and who says so, and start nothing");
@@ -74,10 +72,19 @@ AgentFlags::AgentFlags()
                    "File that holds the token; -: standard input")
       ->excludes(token)
       ->type_name("FILE");
+
+  doctor = app.add_subcommand(
+      "doctor", "Say what keeps this node from serving its cluster, and what to do about it");
+  AddCommon(*doctor);
+  Add(*doctor, "coordinator", "ADDRESS", "The same as of `agent run`");
+  Add(*doctor, "allow-users", "FILE", "The same as of `agent run`");
+  doctor->add_option("-o,--output", output, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->type_name("FORMAT");
 }
 
 std::vector<std::string> AgentFlags::Given(const std::string& flag) const {
-  for (const CLI::App* command : {run, join}) {
+  for (const CLI::App* command : {run, join, doctor}) {
     if (!command->parsed()) continue;
     const CLI::Option* option = command->get_option_no_throw("--" + flag);
     if (option != nullptr && option->count() > 0) return option->reduced_results();

@@ -15,7 +15,7 @@ struct AgentFlags {
   AgentFlags(const AgentFlags&) = delete;
   AgentFlags& operator=(const AgentFlags&) = delete;
 
-  // What was given for a flag of `run` or `join`, without dashes, such as "node-id"; empty when it
+  // What was given for a flag of a command, without dashes, such as "node-id"; empty when it
   // was not.
   std::vector<std::string> Given(const std::string& flag) const;
   bool Has(const std::string& flag) const { return !Given(flag).empty(); }
@@ -23,10 +23,13 @@ struct AgentFlags {
   CLI::App app;
   CLI::App* run = nullptr;
   CLI::App* join = nullptr;
+  CLI::App* doctor = nullptr;
   JoinConfig joined;
   bool allow_root = false;
   bool ephemeral = false;
   bool check_config = false;
+  // Of the doctor: text or json.
+  std::string output = "text";
 };
 
 }  // namespace muster

@@ -18,6 +18,7 @@
 
 #include "agent/daemon/agent.h"
 #include "agent/daemon/config.h"
+#include "agent/daemon/doctor.h"
 #include "agent/node/system_user_gate.h"
 #include "common/base/annotate.h"
 #include "common/base/signal_names.h"
@@ -203,5 +204,6 @@ int main(int argc, char** argv) {
     return line.exit_code;
   }
   if (line.join) return muster::RunJoin(*line.join);
+  if (line.doctor) return muster::RunDoctor(line.config, line.json);
   return Serve(std::move(line.config));
 }

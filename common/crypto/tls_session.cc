@@ -118,6 +118,18 @@ absl::StatusOr<TlsContext> TlsContext::ForClient(std::string_view protocol) {
   return TlsContext(std::move(context));
 }
 
+absl::StatusOr<TlsContext> TlsContext::ForMember(const Certificate& certificate,
+                                                 const PrivateKey& key, std::string_view protocol) {
+  absl::StatusOr<TlsContext> context = ForClient(protocol);
+  if (!context.ok()) return context;
+  if (SSL_CTX_use_certificate(context->native(), certificate.native()) != 1 ||
+      SSL_CTX_use_PrivateKey(context->native(), key.native()) != 1) {
+    return OpensslStatus(absl::StatusCode::kInvalidArgument,
+                         "certificate and key cannot be shown to a server");
+  }
+  return context;
+}
+
 int TlsSession::Verify(X509_STORE_CTX* chain, void* /*unused*/) {
   auto* ssl =
       static_cast<SSL*>(X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx()));

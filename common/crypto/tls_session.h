@@ -1,6 +1,6 @@
-// TLS 1.3 on a socket that does not block: the caller polls, the session says what it waits for. No
-// client certificates, no session tickets, no other version of TLS; both ends must name the same
-// application protocol (ALPN). One thread at a time. Never raises SIGPIPE.
+// TLS 1.3 on a socket that does not block: the caller polls, the session says what it waits for.
+// Servers ask for no certificate of clients; no session tickets, no other version of TLS; both ends
+// must name the same application protocol (ALPN). One thread at a time. Never raises SIGPIPE.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -28,6 +28,9 @@ class TlsContext {
   static absl::StatusOr<TlsContext> ForServer(const std::vector<Certificate>& chain,
                                               const PrivateKey& key, std::string_view protocol);
   static absl::StatusOr<TlsContext> ForClient(std::string_view protocol);
+  // A client that has a certificate to show.
+  static absl::StatusOr<TlsContext> ForMember(const Certificate& certificate, const PrivateKey& key,
+                                              std::string_view protocol);
   ssl_ctx_st* native() const { return context_.get(); }
 
  private:

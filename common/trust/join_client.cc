@@ -156,14 +156,15 @@ absl::StatusOr<Credentials> Rejoin(const RejoinOptions& options, const Clock& cl
   return credentials;
 }
 
-absl::Status CheckMembership(const RejoinOptions& options, const Clock& clock) {
+MembershipAnswer CheckMembership(const RejoinOptions& options, const Clock& clock) {
   absl::StatusOr<JoinPort> port =
       OpenAsMember(options.member, options.address, options.limit, clock);
-  if (!port.ok()) return port.status();
+  if (!port.ok()) return {port.status(), std::nullopt};
   const absl::StatusOr<v1::JoinReply> reply =
       AskAsMember(*port, options.member, options.key, options.version, /*check_only=*/true);
-  if (!reply.ok()) return reply.status();
-  return reply->has_checked() ? absl::OkStatus() : RefusalStatus(*reply, options.address);
+  if (!reply.ok()) return {reply.status(), std::nullopt};
+  return {reply->has_checked() ? absl::OkStatus() : RefusalStatus(*reply, options.address),
+          WallTime(std::chrono::milliseconds(reply->coordinator_time_ms()))};
 }
 
 }  // namespace muster

@@ -6,6 +6,7 @@
 #include <absl/status/statusor.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "common/base/clock.h"
@@ -52,7 +53,13 @@ struct RejoinOptions {
 // the member trusts. Errors as of Join; PERMISSION_DENIED lasts until somebody does what it says.
 absl::StatusOr<Credentials> Rejoin(const RejoinOptions& options, const Clock& clock);
 
-// What would come of it: OK, or the error that Rejoin would return.
-absl::Status CheckMembership(const RejoinOptions& options, const Clock& clock);
+struct MembershipAnswer {
+  // OK, or the error that Rejoin would return.
+  absl::Status status;
+  // The coordinator's clock; nothing when it did not answer.
+  std::optional<WallTime> coordinator_time;
+};
+// What would come of it. Changes nothing.
+MembershipAnswer CheckMembership(const RejoinOptions& options, const Clock& clock);
 
 }  // namespace muster

@@ -40,6 +40,7 @@ int RunExplain(Arguments arguments, Reporter& reporter);
 int RunServe(Arguments arguments, Reporter& reporter);
 int RunInit(Arguments arguments, Reporter& reporter);
 int RunToken(Arguments arguments, Reporter& reporter);
+int RunDoctor(Arguments arguments, Reporter& reporter);
 int RunCa(Arguments arguments, Reporter& reporter);
 int RunMembers(Arguments arguments, Reporter& reporter);
 int RunRevoke(Arguments arguments, Reporter& reporter);

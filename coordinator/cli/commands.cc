@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-constexpr std::array<Command, 20> kCommands = {{
+constexpr std::array<Command, 21> kCommands = {{
     {"submit", "run the job of a job.yaml and follow it", RunSubmit, true},
     {"spawn", "run a script on every slot of every host, from flags alone", RunSpawn, true},
     {"list", "list jobs, the newest first", RunList},
@@ -32,6 +32,7 @@ constexpr std::array<Command, 20> kCommands = {{
     {"members", "list who belongs to the cluster", RunMembers},
     {"ca", "show or replace the authority of the cluster", RunCa},
     {"revoke", "shut a member out", RunRevoke},
+    {"doctor", "say what does not work, and what to do about it", RunDoctor},
 }};
 
 constexpr std::string_view kExitStatuses = R"(

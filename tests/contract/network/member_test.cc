@@ -145,7 +145,8 @@ TEST_F(MemberTest, RevokingShutsOutAllCertificatesThatANodeHasHad) {
 TEST_F(MemberTest, SaysWhatWouldComeOfComingBack) {
   const Credentials first = JoinAs("node-1");
   const auto check = [&](const Credentials& member, const PrivateKey& key) {
-    return CheckMembership({.address = address_, .member = member, .key = key}, SystemClock());
+    return CheckMembership({.address = address_, .member = member, .key = key}, SystemClock())
+        .status;
   };
   EXPECT_TRUE(check(first, PrivateKey::Generate()).ok());
   const absl::StatusOr<Credentials> second = ComeBack(first, PrivateKey::Generate());

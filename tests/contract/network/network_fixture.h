@@ -21,8 +21,8 @@ class NetworkTest : public RpcWorld {
     CoordinatorConfig config = RpcWorld::Config();
     const std::string directory = folder_ + "/trust";
     if (!trust_.has_value()) {
-      absl::StatusOr<Trust> trust =
-          InitTrust(directory, {.hosts = {"127.0.0.1", "localhost"}}, now_);
+      absl::StatusOr<Trust> trust = InitTrust(
+          directory, {.hosts = {"127.0.0.1", "localhost"}, .certificate_life = life_}, now_);
       EXPECT_TRUE(trust.ok()) << trust.status();
       trust_ = *std::move(trust);
     }
@@ -68,6 +68,7 @@ class NetworkTest : public RpcWorld {
     return *std::move(channel);
   }
 
+  std::chrono::seconds life_ = kCertificateLife;
   const WallTime now_ = SystemClock().WallNow();
   std::optional<Trust> trust_;
   std::string address_;
