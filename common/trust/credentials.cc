@@ -211,8 +211,12 @@ absl::Status CredentialsDirectory::Install(const Credentials& credentials) const
 absl::StatusOr<PrivateKey> CredentialsDirectory::PendingKey() const {
   if (absl::Status made = MakeDirectory(); !made.ok()) return made;
   absl::StatusOr<PrivateKey> key = ReadKey(path_ + kPending);
-  // One that cannot be used is of no use to anybody.
-  if (key.ok()) return key;
+  // One that cannot be used is of no use to anybody, and one that became current is used up:
+  // whoever installed it was killed before it could forget it.
+  if (key.ok()) {
+    const absl::StatusOr<PrivateKey> current = ReadKey(KeyPath());
+    if (!current.ok() || current->SpkiSha256() != key->SpkiSha256()) return key;
+  }
   key = PrivateKey::Generate();
   absl::Status written = WriteOne(path_ + kPending, key->ToPem(), 0600);
   if (!written.ok()) return written;

@@ -1,7 +1,7 @@
 // What a member of a cluster keeps: `<state>/trust/`, mode 0700, with
 //
 //   current -> gen-N/   key.pem (0600)  cert.pem  ca.pem  cluster
-//   pending.pem         the key of a join that has not been answered yet
+//   pending.pem         the key of a join or a renewal that has not been answered yet
 //
 // A new set is written into a folder of its own and becomes current with one rename, so that nobody
 // ever sees a key without its certificate; the set before it is kept. `cluster` has one fact a
@@ -45,8 +45,8 @@ class CredentialsDirectory {
   absl::StatusOr<Credentials> Load() const;
   // Makes them current, on the disk when it returns, and forgets the pending key.
   absl::Status Install(const Credentials& credentials) const;
-  // The key to join with: always the same until Install, so that a join whose answer was lost can
-  // be repeated.
+  // The key to join or renew with, on the disk: always the same until Install, so that a request
+  // whose answer was lost can be repeated. Never the current one.
   absl::StatusOr<PrivateKey> PendingKey() const;
 
   // Files of the current set, for who reads them by name.

@@ -14,6 +14,7 @@
 #include "common/crypto/join_frame.h"
 #include "common/crypto/join_token.h"
 #include "coordinator/trust/enrolment.h"
+#include "coordinator/trust/renewal.h"
 
 namespace muster {
 namespace {
@@ -65,6 +66,16 @@ std::string CheckDecision(const v1::JoinRequest& request, bool proven, OneToken&
   if (!IsIdentityName(IdentityKind::kAgent, admission.name)) return "admitted with a wrong name";
   const auto key = ParseCsr(request.csr());
   return key.ok() && key->SpkiSha256() == admission.key.SpkiSha256() ? "" : "another key";
+}
+
+// Nobody comes back into a cluster that knows nobody.
+std::string CheckRejoin(const v1::JoinRequest& request) {
+  OneToken nobody({});
+  const absl::StatusOr<RenewalDecision> decision = DecideRejoin(request, kNow, "exporter", nobody);
+  if (!decision.ok()) return "a decision failed";
+  const auto* refusal = std::get_if<JoinRefusal>(&*decision);
+  if (refusal == nullptr) return "somebody unknown came back";
+  return IsPrintable(refusal->message) ? "" : "a message is not printable";
 }
 
 }  // namespace
@@ -120,6 +131,7 @@ std::string FuzzJoinRequest(std::string_view bytes) {
       (!again.ok() || again->SerializeAsString() != request.SerializeAsString())) {
     return "a request does not survive";
   }
+  if (std::string problem = CheckRejoin(request); !problem.empty()) return problem;
   const std::string key = Sha256("key");
   OneToken records({.id = request.token_id(),
                     .key = key,

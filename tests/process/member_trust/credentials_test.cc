@@ -155,5 +155,17 @@ TEST_F(CredentialsTest, PendingKeyStaysUntilInstall) {
   EXPECT_NE(directory_.PendingKey()->SpkiSha256(), second->SpkiSha256());
 }
 
+TEST_F(CredentialsTest, AKeyThatIsInUseIsNotPending) {
+  const Credentials made = ca_.Make("node-1");
+  ASSERT_TRUE(directory_.Install(made).ok());
+  // As if the agent had been killed before it could forget the pending key.
+  std::ofstream(path_ + "/pending.pem") << made.key.ToPem();
+  ASSERT_EQ(::chmod((path_ + "/pending.pem").c_str(), 0600), 0);
+  const absl::StatusOr<PrivateKey> key = directory_.PendingKey();
+  ASSERT_TRUE(key.ok()) << key.status();
+  EXPECT_NE(key->SpkiSha256(), made.key.SpkiSha256());
+  EXPECT_EQ(directory_.PendingKey()->SpkiSha256(), key->SpkiSha256());
+}
+
 }  // namespace
 }  // namespace muster
