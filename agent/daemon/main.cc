@@ -153,7 +153,11 @@ int Serve(muster::AgentConfig config) {
   if (!status.ok()) return Fail(status);
   absl::StatusOr<muster::UniqueFd> lock =
       muster::LockStateDirectory(config.state_directory, "agent", kLockPatience);
-  if (!lock.ok()) return Fail(lock.status());
+  if (!lock.ok()) {
+    // Not for a person: the other agent may end.
+    (void)Fail(lock.status());
+    return kFailed;
+  }
   muster::LogOptions log = {.file = "", .level = config.log_level};
   if (config.ephemeral) log = {.file = config.state_directory + "/agent.log", .level = "warn"};
   status = muster::SetUpLog(log);

@@ -44,7 +44,7 @@ class Packages(unittest.TestCase):
         for name, files in FILES.items():
             listed = [os.path.relpath(os.path.join(folder, one), self.path(name))
                       for folder, _, ones in os.walk(self.path(name)) for one in ones]
-            expected = files + [f"usr/share/doc/{name}/{one}" for one in COMMON]
+            expected = files + [f"usr/share/doc/{name}/{one}" for one in COMMON] + [f"usr/share/lintian/overrides/{name}"]
             self.assertEqual(sorted(one for one in listed if not one.startswith("DEBIAN/")), sorted(expected))
 
     def test_belong_to_root_and_nobody_else_may_write_to_them(self):

@@ -9,7 +9,7 @@ import subprocess
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PACKAGES = "systemd,systemd-sysv,dbus,adduser,init-system-helpers,libssl3,procps"
+PACKAGES = "systemd,systemd-sysv,dbus,libpam-systemd,dbus-user-session,adduser,init-system-helpers,libssl3,procps"
 
 
 def suite() -> str:

@@ -45,7 +45,7 @@ class Machine:
         """systemd-nspawn with what all uses of it have in common."""
         words = ["setpriv", "--pdeathsig", "KILL", "systemd-nspawn", "--quiet", "--directory", debian_base.folder(),
                  "--volatile=overlay", "--register=no", "--private-network", "--link-journal=no", "--resolv-conf=off",
-                 "--timezone=off", f"--machine=muster-test-{os.getpid()}", "--console=pipe",
+                 "--timezone=off", f"--machine=machine-of-test-{os.getpid()}", "--console=pipe",
                  *(f"--bind-ro={path}:{inside}" for inside, path in self.folders.items())]
         if not os.path.exists("/run/systemd/system"):
             words.insert(words.index("--private-network"), "--keep-unit")
@@ -58,9 +58,11 @@ class Machine:
                 stream.write(str(os.getpid()))
 
     def boot(self) -> None:
+        debian_base.folder()
+        # Not muster-...: agents take old groups of such names below their own for left behind, and kill what is in them.
         for hierarchy in HIERARCHIES:
             if not os.path.exists("/run/systemd/system") and os.path.exists(hierarchy + "/cgroup.procs"):
-                self.groups.append(f"{hierarchy}/muster-test-{os.getpid()}")
+                self.groups.append(f"{hierarchy}/machine-of-test-{os.getpid()}")
                 os.makedirs(self.groups[-1], exist_ok=True)
         self.spawn = subprocess.Popen(self.command("--boot"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                       stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=self.enter_group,

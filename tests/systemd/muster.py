@@ -52,6 +52,8 @@ class Muster:
         machine.write("/srv/hosts", "n1 slots=2\n")
         machine.write("/srv/rank.sh", RANK)
         machine.write("/srv/job.yaml", "hostfile: hosts\ncommand: [sh, /srv/rank.sh]\n")
+        # For an agent of a user, which a test makes.
+        machine.write("/srv/alice.yaml", "hosts: [{host: n2, slots: 2}]\ncommand: [sh, /srv/rank.sh]\n")
 
     def end(self) -> None:
         self.machine.end()
@@ -59,12 +61,12 @@ class Muster:
 
 
 class Job:
-    """Two ranks on n1, up and writing. They end with `status` when `finish` is called."""
+    """Two ranks, on n1 unless `file` names others, up and writing. They end with `status` when `finish` is called."""
 
-    def __init__(self, machine: Machine):
+    def __init__(self, machine: Machine, file: str = "/srv/job.yaml"):
         self.machine = machine
         machine.run("rm", "-f", "/srv/end")
-        self.id = machine.run("coordinator", "submit", "--detach", "/srv/job.yaml").split()[-1]
+        self.id = machine.run("coordinator", "submit", "--detach", file).split()[-1]
         self.heads = [wait_until(lambda rank=rank: self.head(rank), f"rank {rank} writes") for rank in (0, 1)]
         self.pids = [int(head["pid"]) for head in self.heads]
         self.started = [self.start_of(pid) for pid in self.pids]

@@ -1,5 +1,6 @@
 """Packages are installed, configured, removed and purged on a fresh Debian, with systemd and without."""
 
+import json
 import unittest
 
 from machine import wait_until
@@ -93,7 +94,33 @@ class Fresh(unittest.TestCase):
         job.await_more()
         job.finish()
 
-    def test_4_what_is_removed_is_gone_and_ranks_that_run_are_not(self):
+    def test_4_a_user_runs_an_agent_of_their_own(self):
+        self.machine.run("systemctl", "stop", "muster-agent")
+        self.machine.run("loginctl", "enable-linger", "alice")
+        uid = self.machine.run("id", "--user", "alice").strip()
+        wait_until(lambda: self.machine.property(f"user@{uid}", "ActiveState") == "active", "the user's systemd is up")
+
+        def alice(script: str) -> str:
+            return self.machine.run("setpriv", "--reuid", uid, "--regid", uid, "--clear-groups", "env", "HOME=/home/alice",
+                                    f"XDG_RUNTIME_DIR=/run/user/{uid}", "sh", "-euc", script)
+
+        self.machine.write("/srv/token2", json.loads(self.machine.run("coordinator", "token", "create", "-o", "json"))["token"])
+        alice("agent join 127.0.0.1:7443 --token-file /srv/token2 --node-id n2 --config ''")
+        alice("mkdir -p ~/.config/muster; echo 'slots: 2' > ~/.config/muster/agent.yaml")
+        alice("systemctl --user enable --now muster-agent")
+        job = Job(self.machine, "/srv/alice.yaml")
+        for head in job.heads:
+            self.assertEqual(head["user"], "alice")
+            self.assertRegex(head["group"], rf"/user@{uid}.service/.*/muster-agent.service/muster-[^/]+/rank-\d$")
+        alice("systemctl --user restart muster-agent")
+        job.await_more()
+        alice("kill -KILL $(systemctl --user show --property MainPID --value muster-agent)")
+        job.await_more()
+        job.finish()
+        alice("systemctl --user disable --now muster-agent")
+        self.machine.run("systemctl", "start", "muster-agent")
+
+    def test_5_what_is_removed_is_gone_and_ranks_that_run_are_not(self):
         job = Job(self.machine)
         self.machine.run("dpkg", "--remove", "muster-agent")
         self.assertEqual(self.machine.property("muster-agent", "ActiveState"), "inactive")
@@ -106,12 +133,13 @@ class Fresh(unittest.TestCase):
         job.finish()
         wait_until(lambda: not self.machine.run("pgrep", "-x", "muster-shim", check=False), "the shim ends")
 
-    def test_5_what_is_purged_leaves_the_cluster_alone(self):
+    def test_6_what_is_purged_leaves_the_cluster_alone(self):
         said = self.machine.run("dpkg", "--purge", "muster-agent", "muster-coordinator", "muster-doc")
         self.assertIn("stay in /var/lib/muster/coordinator", said)
         left = self.machine.shell("find / -xdev -path /proc -prune -o -path /sys -prune -o -name '*muster*' -print; "
                                   "find /var/lib/muster -maxdepth 2").split()
         left = [path for path in left if not path.startswith(("/var/lib/muster/coordinator", "/run/", "/srv/"))]
+        left = [path for path in left if not path.startswith("/home/alice")]
         self.assertEqual(left, ["/etc/systemd/system/muster-agent.service.d", "/var/lib/muster", "/var/lib/muster"])
 
 
