@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/version.h"
 #include "common/io/state_lock.h"
+#include "common/io/state_owner.h"
 #include "common/trust/credentials.h"
 #include "common/trust/join_client.h"
 #include "common/trust/token_file.h"
@@ -105,7 +106,17 @@ absl::Status JoinUnlessMember(const JoinConfig& config) {
 }
 
 int RunJoin(const JoinConfig& config) {
-  const absl::StatusOr<Credentials> credentials = JoinCluster(config);
+  JoinConfig with_token = config;
+  if (!config.token_file.empty()) {
+    // The token's file may be root's.
+    absl::StatusOr<std::string> token = ReadTokenFile(config.token_file);
+    if (!token.ok()) return Fail(token.status());
+    with_token.token = *std::move(token);
+    with_token.token_file.clear();
+  }
+  const absl::Status owner = BecomeOwnerOf(config.state_directory);
+  if (!owner.ok()) return Fail(owner);
+  const absl::StatusOr<Credentials> credentials = JoinCluster(with_token);
   if (!credentials.ok()) return Fail(credentials.status());
   const std::string text = fmt::format(
       "{} belongs to cluster {} now, coordinator {}\n"

@@ -26,6 +26,7 @@
 #include "common/io/oom_score.h"
 #include "common/io/service_notify.h"
 #include "common/io/state_lock.h"
+#include "common/io/state_owner.h"
 #include "common/io/unique_fd.h"
 #include "common/log/log.h"
 #include "common/rpc/channel.h"
@@ -149,7 +150,8 @@ int Serve(muster::AgentConfig config) {
 
   config.rank_oom_score_adj = AskToBeSpared();
 
-  status = muster::MakeStateDirectory(config.state_directory);
+  status = muster::CheckOwnerOf(config.state_directory);
+  if (status.ok()) status = muster::MakeStateDirectory(config.state_directory);
   if (!status.ok()) return Fail(status);
   absl::StatusOr<muster::UniqueFd> lock =
       muster::LockStateDirectory(config.state_directory, "agent", kLockPatience);

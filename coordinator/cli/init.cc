@@ -1,15 +1,13 @@
 #include <fmt/format.h>
-#include <grp.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <optional>
 
 #include "common/base/annotate.h"
 #include "common/crypto/encoding.h"
 #include "common/io/state_lock.h"
+#include "common/io/state_owner.h"
 #include "coordinator/cli/command.h"
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/exit_status.h"
@@ -24,20 +22,6 @@ namespace {
 std::string HostName() {
   std::array<char, 256> name = {};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
-}
-
-// As root: goes on as the user who has the directory, if it is there already and not root's. What
-// is made in the directory of a service that has a user of its own must belong to that user.
-absl::Status BecomeOwnerOf(const std::string& directory) {
-  struct stat info = {};
-  if (::geteuid() != 0 || ::stat(directory.c_str(), &info) != 0 || info.st_uid == 0) {
-    return absl::OkStatus();
-  }
-  if (::setgroups(0, nullptr) != 0 || ::setresgid(info.st_gid, info.st_gid, info.st_gid) != 0 ||
-      ::setresuid(info.st_uid, info.st_uid, info.st_uid) != 0) {
-    return ErrnoStatus(errno, fmt::format("become the owner of {}", directory));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "common/base/annotate.h"
 #include "common/io/state_lock.h"
+#include "common/io/state_owner.h"
 #include "common/io/unique_fd.h"
 #include "common/log/log.h"
 #include "coordinator/daemon/coordinator.h"
@@ -74,7 +75,8 @@ struct Service::Parts {
 
 absl::StatusOr<std::unique_ptr<Service>> Service::Start(ServiceOptions options) {
   auto parts = std::make_unique<Parts>();
-  absl::Status status = MakeStateDirectory(options.state_directory);
+  absl::Status status = CheckOwnerOf(options.state_directory);
+  if (status.ok()) status = MakeStateDirectory(options.state_directory);
   if (!status.ok()) return status;
   absl::StatusOr<UniqueFd> lock =
       LockStateDirectory(options.state_directory, "coordinator", kLockPatience);

@@ -45,8 +45,7 @@ class Muster:
         machine = self.machine
         machine.run("coordinator", "init", "--host", "127.0.0.1")
         machine.run("systemctl", "start", "muster-coordinator")
-        machine.write("/srv/token", json.loads(machine.run("coordinator", "token", "create", "-o", "json"))["token"])
-        machine.run("agent", "join", "127.0.0.1:7443", "--token-file", "/srv/token", "--node-id", "n1")
+        self.join_again("n1")
         machine.shell("printf 'allow_root: true\\nslots: 2\\n' >> /etc/muster/agent.yaml")
         machine.run("systemctl", "start", "muster-agent")
         machine.write("/srv/hosts", "n1 slots=2\n")
@@ -54,6 +53,15 @@ class Muster:
         machine.write("/srv/job.yaml", "hostfile: hosts\ncommand: [sh, /srv/rank.sh]\n")
         # For an agent of a user, which a test makes.
         machine.write("/srv/alice.yaml", "hosts: [{host: n2, slots: 2}]\ncommand: [sh, /srv/rank.sh]\n")
+
+    def write_token(self) -> None:
+        """A new token into /srv/token."""
+        made = self.machine.run("coordinator", "token", "create", "-o", "json")
+        self.machine.write("/srv/token", json.loads(made)["token"])
+
+    def join_again(self, node: str) -> None:
+        self.write_token()
+        self.machine.run("agent", "join", "127.0.0.1:7443", "--token-file", "/srv/token", "--node-id", node)
 
     def end(self) -> None:
         self.machine.end()

@@ -1,6 +1,5 @@
 """Packages are installed, configured, removed and purged on a fresh Debian, with systemd and without."""
 
-import json
 import unittest
 
 from machine import wait_until
@@ -93,6 +92,12 @@ class Fresh(unittest.TestCase):
         self.machine.run("systemctl", "restart", "muster-agent")
         job.await_more()
         job.finish()
+        # Root makes it a node anew: the agent of the user can use what it is given.
+        self.machine.run("coordinator", "revoke", "agent", "n1", "--free-name")
+        self.muster.join_again("n1")
+        self.assertEqual(self.machine.shell("find /var/lib/muster/agent ! -user alice"), "")
+        self.machine.run("systemctl", "restart", "muster-agent")
+        Job(self.machine).finish()
 
     def test_4_a_user_runs_an_agent_of_their_own(self):
         self.machine.run("systemctl", "stop", "muster-agent")
@@ -104,8 +109,8 @@ class Fresh(unittest.TestCase):
             return self.machine.run("setpriv", "--reuid", uid, "--regid", uid, "--clear-groups", "env", "HOME=/home/alice",
                                     f"XDG_RUNTIME_DIR=/run/user/{uid}", "sh", "-euc", script)
 
-        self.machine.write("/srv/token2", json.loads(self.machine.run("coordinator", "token", "create", "-o", "json"))["token"])
-        alice("agent join 127.0.0.1:7443 --token-file /srv/token2 --node-id n2 --config ''")
+        self.muster.write_token()
+        alice("agent join 127.0.0.1:7443 --token-file /srv/token --node-id n2 --config ''")
         alice("mkdir -p ~/.config/muster; echo 'slots: 2' > ~/.config/muster/agent.yaml")
         alice("systemctl --user enable --now muster-agent")
         job = Job(self.machine, "/srv/alice.yaml")

@@ -73,6 +73,16 @@ TEST_F(ServeConfig, WhatRootMakesInTheDirectoryOfAnotherUserBelongsToThatUser) {
   ASSERT_EQ(::stat(box_.Path("state/trust").c_str(), &made), 0);
   EXPECT_EQ(made.st_uid, kNobody);
   EXPECT_EQ(made.st_gid, kNobody);
+
+  // What root would leave there that user could not change.
+  for (const std::string program : {"coordinator", "agent"}) {
+    CommandRun run = box_.StartProgram(
+        Sandbox::Programs() + "/" + program,
+        {program == "agent" ? "run" : "serve", "--state-dir", box_.Path("state")});
+    EXPECT_EQ(run.Wait(), 2);
+    EXPECT_THAT(run.err(), HasSubstr("state belongs to nobody"));
+  }
+  EXPECT_FALSE(box_.Has("state/lock"));
 }
 
 }  // namespace
