@@ -7,6 +7,7 @@
 #include "common/base/signal_names.h"
 #include "coordinator/cli/exit_status.h"
 #include "coordinator/cli/names.h"
+#include "coordinator/cli/summary.h"
 
 namespace muster {
 namespace {
@@ -171,6 +172,10 @@ std::string NodesToJson(const v1::ListNodesResponse& nodes) {
     json["agent_version"] = node.facts().agent_version();
     json["last_seen"] = TimeOf(node.last_seen());
     json["boot_id"] = node.boot_id();
+    json["reason"] = node.reason();
+    json["clock_offset_seconds"] =
+        node.has_clock_offset() ? Json(SecondsOf(node.clock_offset())) : Json(nullptr);
+    json["alarms"] = StringsOf(node.alarms());
     json["jobs"] = StringsOf(node.job_ids());
     list.push_back(std::move(json));
   }

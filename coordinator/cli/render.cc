@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <map>
 
@@ -58,6 +59,16 @@ std::string StatusCell(const v1::JobRank& rank) {
     default:
       return "-";
   }
+}
+
+// Clocks that agree less than this deserve a word.
+constexpr double kClockOffsetToldSeconds = 1.0;
+
+std::string DescribeClockOffset(const v1::Node& node) {
+  const double offset = SecondsOf(node.clock_offset());
+  if (std::abs(offset) < kClockOffsetToldSeconds) return "";
+  return fmt::format("its clock is {} {} that of the coordinator", FormatSeconds(std::abs(offset)),
+                     offset > 0 ? "before" : "behind");
 }
 
 std::string NodesOf(const v1::Job& job) {
@@ -194,7 +205,17 @@ std::string RenderNodes(const v1::ListNodesResponse& nodes, int64_t now) {
                     facts.addresses_size() > 0 ? facts.addresses(0) : "-",
                     Ago(node.last_seen(), now), jobs.empty() ? "-" : ListNames(jobs, 3)});
   }
-  return RenderTable(rows);
+  std::string notes;
+  for (const v1::Node& node : nodes.nodes()) {
+    if (!node.reason().empty()) notes += fmt::format("{}: {}\n", node.node_id(), node.reason());
+    if (const std::string skew = DescribeClockOffset(node); !skew.empty()) {
+      notes += fmt::format("{}: {}\n", node.node_id(), skew);
+    }
+    for (const std::string& alarm : node.alarms()) {
+      notes += fmt::format("ALARM {}: {}\n", node.node_id(), alarm);
+    }
+  }
+  return RenderTable(rows) + (notes.empty() ? "" : "\n" + notes);
 }
 
 std::vector<std::string> DescribeChanges(const v1::Job& before, const v1::Job& after) {

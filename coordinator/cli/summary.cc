@@ -190,6 +190,10 @@ std::string FormatSeconds(double seconds) {
   return fmt::format("{} d {} h", whole / 86400, whole % 86400 / 3600);
 }
 
+double SecondsOf(const google::protobuf::Duration& duration) {
+  return static_cast<double>(duration.seconds()) + duration.nanos() * 1e-9;
+}
+
 std::string FormatBytes(uint64_t bytes) {
   if (bytes < 1000) return Count(bytes, "byte");
   double value = static_cast<double>(bytes);
@@ -203,7 +207,9 @@ std::string FormatBytes(uint64_t bytes) {
 std::optional<double> SecondsBetween(const google::protobuf::Timestamp& from,
                                      const google::protobuf::Timestamp& to) {
   if (from.seconds() == 0 || to.seconds() == 0) return std::nullopt;
-  return static_cast<double>(to.seconds() - from.seconds()) + (to.nanos() - from.nanos()) * 1e-9;
+  // A clock that was set back between the two makes no time run backwards.
+  return std::max(
+      0.0, static_cast<double>(to.seconds() - from.seconds()) + (to.nanos() - from.nanos()) * 1e-9);
 }
 
 std::string DescribeEnd(const v1::ExitStatus& status) {

@@ -57,6 +57,9 @@ std::vector<std::string> NewWarnings(const v1::Job& before, const v1::Job& after
 // "0.12 s", "12.3 s", "3 min 12 s", "2 h 3 min".
 std::string FormatSeconds(double seconds);
 
+// With its sign.
+double SecondsOf(const google::protobuf::Duration& duration);
+
 // "512 bytes", "1.5 MB".
 std::string FormatBytes(uint64_t bytes);
 

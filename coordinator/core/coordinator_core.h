@@ -65,6 +65,9 @@ struct CoordinatorOptions {
   size_t max_ended_ranks = 500'000;
   // Receives what an operator should know, one line of key=value pairs each. May be empty.
   std::function<void(NoteLevel, std::string_view)> note;
+  // Hears, besides, that something is wrong with the identity of a node: its key is in use twice.
+  // May be empty.
+  std::function<void(const NodeId&, std::string_view)> alarm;
 };
 
 // Names one watch. Never used twice.

@@ -14,6 +14,12 @@
 #include "coordinator/session/hello_check.h"
 
 namespace muster {
+namespace {
+
+// Less than this may be the time that a heartbeat travels; clocks of a cluster agree better.
+constexpr Duration kClockOffsetThatCounts = std::chrono::seconds(1);
+
+}  // namespace
 
 SessionHandle CoordinatorCore::Impl::OnAgentConnected(AgentSink* sink,
                                                       std::optional<NodeId> authenticated) {
@@ -27,12 +33,13 @@ void CoordinatorCore::Impl::OnAgentMessage(SessionHandle handle, v1::AgentMessag
   if (!session->node().empty() && sessions_.LiveOf(session->node()) == session) {
     node = nodes_.Find(session->node());
   }
-  if (node != nullptr &&
-      nodes_.Heard(*node, executor_.clock().Now(), executor_.clock().WallNow())) {
-    Enqueue([this, id = node->id] { OnContactChanged(id); });
-  }
+  if (node != nullptr) Heard(*node);
   switch (message.body_case()) {
     case v1::AgentMessage::kHeartbeat:
+      if (node != nullptr && message.heartbeat().has_send_time()) {
+        NodeTable::SawClock(*node, ToWallTime(message.heartbeat().send_time()),
+                            executor_.clock().WallNow());
+      }
       // At once: a lease must not wait for a disk.
       session->AckHeartbeat(message.heartbeat().sequence(), executor_.clock().WallNow());
       return;
@@ -85,6 +92,7 @@ void CoordinatorCore::Impl::OnHello(SessionHandle handle, const v1::Hello& hello
     Note(NoteLevel::kWarn, fmt::format("late greeting refused node={}", id.value()));
     return session->Close(absl::AbortedError("a newer session of this node has begun"));
   }
+  if (known != nullptr && !IsWhoItSays(*session, hello)) return;
   const bool same_journal = known != nullptr && known->record.journal_id() == hello.journal_id();
   uint64_t acked = hello.oldest_event_seq() > 0 ? hello.oldest_event_seq() - 1 : 0;
   if (same_journal) {
@@ -103,8 +111,7 @@ void CoordinatorCore::Impl::OnHello(SessionHandle handle, const v1::Hello& hello
   NodeEntry& node = nodes_.FindOrAdd(id);
   given_up_.erase(id);
   node.record.set_node_id(hello.node_id());
-  node.record.set_boot_id(hello.boot_id());
-  node.record.set_journal_id(hello.journal_id());
+  node.identity.Take(node.record, hello);
   node.record.set_acked_event_seq(acked);
   node.greeted_steady_ns = hello.steady_ns();
   *node.record.mutable_facts() = hello.facts();
@@ -141,9 +148,7 @@ void CoordinatorCore::Impl::Welcome(SessionHandle handle) {
   }
   NodeEntry& node = *nodes_.Find(session->node());
   // It could not be heard of while it waited for this.
-  if (nodes_.Heard(node, executor_.clock().Now(), executor_.clock().WallNow())) {
-    Enqueue([this, id = node.id] { OnContactChanged(id); });
-  }
+  Heard(node);
   const LeaseTerms terms = nodes_.terms();
   v1::Welcome welcome;
   welcome.set_coordinator_epoch(epoch_);
@@ -322,6 +327,10 @@ void CoordinatorCore::Impl::OnEvent(const NodeEntry& node, const v1::Event& even
   internal::JobEvent recorded;
   recorded.mutable_reported()->set_node_index(*index);
   *recorded.mutable_reported()->mutable_event() = event;
+  const std::optional<Duration> offset = node.clock_offset();
+  if (offset.has_value() && std::chrono::abs(*offset) >= kClockOffsetThatCounts) {
+    *recorded.mutable_reported()->mutable_clock_offset() = ToProtoDuration(*offset);
+  }
   Record(*entry, std::move(recorded));
 }
 
@@ -337,9 +346,12 @@ void CoordinatorCore::Impl::CheckAttempts(const NodeEntry& node) {
     } else if (unsettled && node.record.journal_id() != progress.journal_id) {
       LoseNode(ref, "its agent lost its journal and with it the attempt", false);
     } else if (unsettled && node.state == v1::Node::LOST) {
-      LoseNode(ref,
-               fmt::format("no word from it for {}", DescribeDuration(nodes_.terms().lease_ttl)),
-               false);
+      LoseNode(
+          ref,
+          node.identity.AnotherBootWaits(node.record)
+              ? "it was rebooted"
+              : fmt::format("no word from it for {}", DescribeDuration(nodes_.terms().lease_ttl)),
+          false);
     }
   }
 }

@@ -258,7 +258,10 @@ void CoordinatorCore::Impl::SignalJob(v1::SignalJobRequest request, Caller calle
 void CoordinatorCore::Impl::ListNodes(v1::ListNodesRequest, Reply<v1::ListNodesResponse> done) {
   Answer([this, done = std::move(done)] {
     v1::ListNodesResponse response;
-    for (const auto& [id, node] : nodes_.nodes()) *response.add_nodes() = ViewNode(node, jobs_);
+    const TimePoint now = executor_.clock().Now();
+    for (const auto& [id, node] : nodes_.nodes()) {
+      *response.add_nodes() = ViewNode(node, nodes_, jobs_, now);
+    }
     done(std::move(response));
   });
 }

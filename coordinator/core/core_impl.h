@@ -121,6 +121,12 @@ class CoordinatorCore::Impl {
 
   // --- Agents, core_agents.cc ---
   void OnHello(SessionHandle handle, const v1::Hello& hello);
+  // False when the greeting is not from the machine that the node is; then it was answered.
+  bool IsWhoItSays(AgentSession& session, const v1::Hello& hello);
+  // Tells a copy of a node to stop what it has, and to go away.
+  void Fence(AgentSession& session, const NodeEntry& node, const v1::Hello& hello);
+  void Heard(NodeEntry& node);
+  void Alarm(NodeEntry& node, std::string text);
   void OnEvents(SessionHandle handle, const v1::EventBatch& events);
   void OnEvent(const NodeEntry& node, const v1::Event& event);
   void OnGone(SessionHandle handle);

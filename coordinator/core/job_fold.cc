@@ -25,8 +25,14 @@ Duration SilenceOf(const auto& event) {
 // One report about one node of one attempt, and what it changes.
 class ReportFold {
  public:
-  ReportFold(JobRecord& job, AttemptRecord& attempt, uint32_t node_index)
-      : job_(job), attempt_(attempt), node_(attempt.nodes[node_index]), node_index_(node_index) {}
+  // `clock_offset_ns`: clock of the node minus that of the coordinator.
+  ReportFold(JobRecord& job, AttemptRecord& attempt, uint32_t node_index,
+             int64_t clock_offset_ns = 0)
+      : job_(job),
+        attempt_(attempt),
+        node_(attempt.nodes[node_index]),
+        node_index_(node_index),
+        clock_offset_ns_(clock_offset_ns) {}
 
   void OnPrepared(const v1::Prepared& event) {
     if (attempt_.over() || node_.phase != JobNode::PREPARING) return;
@@ -248,16 +254,22 @@ class ReportFold {
   // nothing counts once a stop was ordered or the user asked for one.
   void Fail(Job::Cause cause, v1::Failure failure) {
     if (attempt_.stop.has_value() || job_.cancel.has_value()) return;
-    if (attempt_.failure.has_value() && !Earlier(failure, attempt_.failure->failure)) return;
-    attempt_.failure =
-        AttemptFailure{.cause = cause, .node_index = node_index_, .failure = std::move(failure)};
+    const std::optional<int64_t> time_ns = TimeOf(failure);
+    if (attempt_.failure.has_value() && !Earlier(time_ns, attempt_.failure->time_ns)) return;
+    attempt_.failure = AttemptFailure{.cause = cause,
+                                      .node_index = node_index_,
+                                      .time_ns = time_ns,
+                                      .failure = std::move(failure)};
   }
 
-  static bool Earlier(const v1::Failure& a, const v1::Failure& b) {
-    const bool a_timed = ToNanoseconds(a.time()) != 0;
-    const bool b_timed = ToNanoseconds(b.time()) != 0;
-    if (a_timed != b_timed) return a_timed;
-    return ToNanoseconds(a.time()) < ToNanoseconds(b.time());
+  std::optional<int64_t> TimeOf(const v1::Failure& failure) const {
+    const int64_t time_ns = ToNanoseconds(failure.time());
+    if (time_ns == 0) return std::nullopt;
+    return time_ns - clock_offset_ns_;
+  }
+  static bool Earlier(std::optional<int64_t> a, std::optional<int64_t> b) {
+    if (a.has_value() != b.has_value()) return a.has_value();
+    return a.has_value() && *a < *b;
   }
 
   // The node stopped its ranks by itself, for example because its lease ran out. What its ranks
@@ -281,14 +293,18 @@ class ReportFold {
         attempt_.failure.has_value() ? fmt::format(" ({})", attempt_.failure->failure.message())
                                      : std::string()));
     *failure.mutable_time() = node_time;
-    attempt_.failure = AttemptFailure{
-        .cause = Job::NODE_LOST, .node_index = node_index_, .failure = std::move(failure)};
+    const std::optional<int64_t> time_ns = TimeOf(failure);
+    attempt_.failure = AttemptFailure{.cause = Job::NODE_LOST,
+                                      .node_index = node_index_,
+                                      .time_ns = time_ns,
+                                      .failure = std::move(failure)};
   }
 
   JobRecord& job_;
   AttemptRecord& attempt_;
   NodeProgress& node_;
   const uint32_t node_index_;
+  const int64_t clock_offset_ns_;
   bool touched_ = false;
 };
 
@@ -304,7 +320,7 @@ void FoldReport(JobRecord& job, const internal::AgentReported& report, WallTime 
   const v1::Event& event = report.event();
   AttemptRecord* attempt = FindAttempt(job, event.key().attempt(), report.node_index());
   if (attempt == nullptr) return;
-  ReportFold fold(job, *attempt, report.node_index());
+  ReportFold fold(job, *attempt, report.node_index(), ToNanoseconds(report.clock_offset()));
   switch (event.body_case()) {
     case v1::Event::kPrepared:
       return fold.OnPrepared(event.prepared());

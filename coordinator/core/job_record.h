@@ -72,10 +72,12 @@ struct NodeProgress {
 };
 
 // Why an attempt fails: the earliest failure, by the clock of its source, of those that were known
-// before its nodes were told to stop.
+// before its nodes were told to stop. A clock that is known to be wrong is corrected.
 struct AttemptFailure {
   v1::Job::Cause cause = v1::Job::CAUSE_UNSPECIFIED;
   uint32_t node_index = 0;
+  // When it happened, nanoseconds since 1970; nothing when that is not known.
+  std::optional<int64_t> time_ns;
   v1::Failure failure;
 };
 

@@ -109,7 +109,8 @@ v1::Job ViewJob(const JobEntry& entry, const NodeTable& table, const JobViewScop
   return out;
 }
 
-v1::Node ViewNode(const NodeEntry& node, const JobIndex& jobs) {
+v1::Node ViewNode(const NodeEntry& node, const NodeTable& table, const JobIndex& jobs,
+                  TimePoint now) {
   v1::Node out;
   out.set_node_id(node.id.value());
   out.set_state(node.state);
@@ -120,6 +121,11 @@ v1::Node ViewNode(const NodeEntry& node, const JobIndex& jobs) {
   } else if (node.record.has_last_welcome()) {
     *out.mutable_last_seen() = node.record.last_welcome();
   }
+  out.set_reason(table.ReasonOf(node, now));
+  if (const std::optional<Duration> offset = node.clock_offset()) {
+    *out.mutable_clock_offset() = ToProtoDuration(*offset);
+  }
+  if (!node.alarm.empty()) out.add_alarms(node.alarm);
   std::set<std::string> ids;
   for (const AttemptNodeRef& ref : jobs.OnNode(node.id)) ids.insert(ref.job->id.value());
   for (const std::string& id : ids) out.add_job_ids(id);

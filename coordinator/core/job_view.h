@@ -23,7 +23,8 @@ struct JobViewScope {
 // The job as it is. `table` says which nodes are out of contact.
 v1::Job ViewJob(const JobEntry& entry, const NodeTable& table, const JobViewScope& scope);
 
-// The node as it is, with the jobs that it has something of.
-v1::Node ViewNode(const NodeEntry& node, const JobIndex& jobs);
+// The node as it is at `now`, with the jobs that it has something of.
+v1::Node ViewNode(const NodeEntry& node, const NodeTable& table, const JobIndex& jobs,
+                  TimePoint now);
 
 }  // namespace muster

@@ -1,7 +1,11 @@
 #include "coordinator/core/node_table.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
+
+#include "coordinator/core/job_text.h"
 
 namespace muster {
 
@@ -14,6 +18,11 @@ LeaseTerms ScaleLease(LeaseTerms base, size_t nodes, double max_per_second) {
     return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(d) * factor);
   };
   return {stretch(base.heartbeat_interval), stretch(base.lease_ttl)};
+}
+
+std::optional<Duration> NodeEntry::clock_offset() const {
+  if (clock_samples.empty()) return std::nullopt;
+  return *std::ranges::max_element(clock_samples);
 }
 
 NodeTable::NodeTable(LeaseTerms base, double max_per_second)
@@ -63,6 +72,22 @@ bool NodeTable::Heard(NodeEntry& node, TimePoint now, WallTime wall_now) {
   node.last_heard = std::max(node.last_heard, now);
   node.last_seen = wall_now;
   return node.session != SessionHandle::kNone && SetState(node, v1::Node::ALIVE);
+}
+
+void NodeTable::SawClock(NodeEntry& node, WallTime sent, WallTime now) {
+  constexpr size_t kSamples = 3;
+  node.clock_samples.push_back(std::chrono::duration_cast<Duration>(sent - now));
+  if (node.clock_samples.size() > kSamples) node.clock_samples.pop_front();
+}
+
+std::string NodeTable::ReasonOf(const NodeEntry& node, TimePoint now) const {
+  if (node.state == v1::Node::ALIVE) return "";
+  const std::string silence = DescribeDuration(
+      std::chrono::floor<std::chrono::seconds>(std::max(now - node.last_heard, Duration::zero())));
+  if (node.state == v1::Node::LOST) return fmt::format("no word from it for {}", silence);
+  return node.session == SessionHandle::kNone
+             ? fmt::format("its connection is gone, the last word came {} ago", silence)
+             : fmt::format("its connection is silent for {}", silence);
 }
 
 Duration NodeTable::tick_interval() const {

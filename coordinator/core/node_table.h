@@ -5,9 +5,13 @@
 //   ALIVE    it has a stream, and something came over it in the last half of the lease
 //   SUSPECT  its stream is gone, or silent for longer than that; nothing is done about it
 //   LOST     nothing was heard for a whole lease
+//
+// Silence is measured by the steady clock of this process. Clocks of nodes are compared with its
+// own for people only.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,6 +19,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/ids.h"
+#include "coordinator/core/node_identity.h"
 #include "coordinator/core/scheduler.h"
 #include "coordinator/session/agent_sink.h"
 #include "muster/internal/record.pb.h"
@@ -44,6 +49,15 @@ struct NodeEntry {
   std::optional<WallTime> last_seen;
   // Of the newest Hello that was taken, by the clock of the node's boot; 0 when there was none.
   uint64_t greeted_steady_ns = 0;
+  NodeIdentity identity;
+  // What somebody has to look at, in words; empty: nothing.
+  std::string alarm;
+  // The newest estimates of the node's clock minus this one, the newest last.
+  std::deque<Duration> clock_samples;
+
+  // Clock of the node minus this one; nothing before the first heartbeat. A heartbeat that took
+  // long makes the node look late, so the largest of the newest counts.
+  std::optional<Duration> clock_offset() const;
 
   // A Hello that was made before the newest one, or is that one again: a network has delivered it
   // late or twice. What it says about attempts is not true any more. Never for a node that is lost:
@@ -70,6 +84,13 @@ class NodeTable {
   bool SetSession(NodeEntry& node, SessionHandle session, TimePoint now, WallTime wall_now);
   // Something came from the node. Any message counts. True when the state changed.
   bool Heard(NodeEntry& node, TimePoint now, WallTime wall_now);
+  // A heartbeat that was sent at `sent` by the clock of the node came at `now`.
+  static void SawClock(NodeEntry& node, WallTime sent, WallTime now);
+  NodeIdentity::Contact ContactOf(const NodeEntry& node) const {
+    return {node.session != SessionHandle::kNone, node.last_heard, terms().lease_ttl};
+  }
+  // Why a node is not ALIVE at `now`, in words; empty when it is.
+  std::string ReasonOf(const NodeEntry& node, TimePoint now) const;
   // The node's identity or facts changed: what is known about who is there has to be looked at
   // again.
   void Changed() { ++version_; }

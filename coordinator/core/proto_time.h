@@ -41,6 +41,14 @@ inline google::protobuf::Duration ToProtoDuration(Duration duration) {
   return result;
 }
 
+// With its sign; clamped to what fits.
+inline int64_t ToNanoseconds(const google::protobuf::Duration& duration) {
+  constexpr int64_t kLimitSeconds = 9'000'000'000;
+  if (duration.seconds() > kLimitSeconds) return kLimitSeconds * 1'000'000'000;
+  if (duration.seconds() < -kLimitSeconds) return -kLimitSeconds * 1'000'000'000;
+  return duration.seconds() * 1'000'000'000 + duration.nanos();
+}
+
 // Clamped to 0 .. 100 years, so that sums with a time point never overflow.
 inline Duration ToDuration(const google::protobuf::Duration& duration) {
   constexpr int64_t kLimitSeconds = int64_t{100} * 366 * 86400;

@@ -231,6 +231,12 @@ TEST(Contact, ARebootLosesEverythingThatRanThere) {
   agent.acked_seq = 0;
   agent.assignments.clear();
   world.Connect("node-2");
+  EXPECT_TRUE(absl::IsUnavailable(*agent.closed)) << "the boot before was heard a moment ago";
+  world.Disconnect("node-2");
+  EXPECT_EQ(world.Job(job).state(), v1::Job::RUNNING);
+  world.Run(seconds(11));
+  EXPECT_EQ(world.Job(job).state(), v1::Job::STOPPING);
+  world.Connect("node-2");
   EXPECT_EQ(agent.welcome->acked_event_seq(), 0u);
   world.Stopped("node-1");
   const v1::Job view = world.Job(job);

@@ -141,6 +141,8 @@ void World::Beat(FakeAgent& agent, SessionHandle session) {
   if (agent.beating && core_ != nullptr) {
     v1::AgentMessage message;
     message.mutable_heartbeat()->set_sequence(++agent.heartbeats);
+    *message.mutable_heartbeat()->mutable_send_time() =
+        ToTimestamp(clock().WallNow() + agent.clock_offset);
     core_->OnAgentMessage(session, std::move(message));
   }
   outside_.PostAfter(ToDuration(agent.welcome->heartbeat_interval()),
@@ -158,7 +160,9 @@ void World::Disconnect(const std::string& node) {
 void World::Tell(const std::string& node, v1::Event event) {
   FakeAgent& agent = Agent(node);
   event.set_seq(agent.journal.size() + 1);
-  if (!event.has_event_time()) *event.mutable_event_time() = ToTimestamp(clock().WallNow());
+  if (!event.has_event_time()) {
+    *event.mutable_event_time() = ToTimestamp(clock().WallNow() + agent.clock_offset);
+  }
   agent.journal.push_back(event);
   v1::EventBatch batch;
   *batch.add_events() = std::move(event);

@@ -51,6 +51,8 @@ class FakeAgent final : public AgentSink {
   uint64_t heartbeats = 0;
   // Sends heartbeats, as Welcome asks, while it is connected.
   bool beating = true;
+  // Of its clock, from the coordinator's.
+  Duration clock_offset{};
 };
 
 class World {
