@@ -15,6 +15,11 @@ inline constexpr size_t kMaxJobSpecBytes = size_t{8} << 20;
 // Largest `data` of a LogChunk or of a ReadLogsResponse.
 inline constexpr size_t kMaxLogChunkBytes = size_t{256} << 10;
 
+// Largest message that an agent sends over either of its streams, and what it may take in memory: a
+// hello with a thousand attempts, a batch of events with long reasons, a chunk of output.
+inline constexpr size_t kMaxAgentMessageBytes = size_t{2} << 20;
+inline constexpr size_t kMaxAgentMessageMemory = size_t{12} << 20;
+
 // Bytes of output that an agent may send before they are committed; also the most `zeros` of a
 // LogChunk.
 inline constexpr size_t kMaxUncommittedLogBytes = size_t{8} << 20;

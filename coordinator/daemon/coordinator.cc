@@ -92,6 +92,11 @@ absl::Status Coordinator::Parts::Build(CoordinatorConfig config) {
                       .on_trouble = config.on_trouble});
   if (!log_store.ok()) return log_store.status();
   logs = *std::move(log_store);
+  if (config.network != nullptr) {
+    config.core.alarm = [&to = *config.network](const NodeId& node, std::string_view text) {
+      to.RecordAlarm(node, text);
+    };
+  }
   core = std::make_unique<CoordinatorCore>(config.core, loop, *store, &RandomBits);
   const absl::Status started = core->Start();
   if (!started.ok()) return started;

@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "common/base/annotate.h"
+#include "common/crypto/identity.h"
 #include "common/log/log.h"
 #include "common/trust/renewal.h"
+#include "coordinator/rpc/early_authorizer.h"
 
 namespace muster {
 namespace {
@@ -78,9 +80,11 @@ void Network::AddTo(grpc::ServerBuilder& builder, const ServiceContext& services
   const TlsFiles files{.key = CoordinatorKeyPath(directory),
                        .certificates = CoordinatorCertificatePath(directory),
                        .authorities = CaPath(directory)};
+  const std::shared_ptr<grpc::ServerCredentials> credentials =
+      MakeTlsServerCredentials(files, peers_->HandshakeCheck());
+  credentials->SetAuthMetadataProcessor(std::make_shared<EarlyAuthorizer>(*peers_));
   acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      MakeTlsServerCredentials(files, peers_->HandshakeCheck()));
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   live_calls_ = &services.live_calls;
   office_ = std::make_unique<TrustOffice>(*store_, *audit_, clock_,
                                           [this] { return trust_.Get()->ca().SpkiSha256(); });
@@ -142,6 +146,17 @@ void Network::Keep() {
 void Network::StopListening() {
   loop_->Cancel(std::exchange(keep_timer_, 0));
   listener_.reset();
+}
+
+void Network::RecordAlarm(const NodeId& node, std::string_view text) {
+  const Identity identity{trust_.Get()->cluster_id, IdentityKind::kAgent, node.value()};
+  const absl::Status status = audit_->Append({.event = "node-twice",
+                                              .decision = "refused",
+                                              .who = ToUri(identity),
+                                              .object = node.value(),
+                                              .detail = std::string(text)},
+                                             clock_.WallNow());
+  if (!status.ok()) spdlog::error("audit error={}", LogQuoted(MessageOf(status)));
 }
 
 }  // namespace muster

@@ -7,9 +7,11 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/ids.h"
 #include "common/io/event_loop.h"
 #include "common/io/worker_thread.h"
 #include "coordinator/rpc/authority_service.h"
@@ -60,6 +62,8 @@ class Network {
   void AddTo(grpc::ServerBuilder& builder, const ServiceContext& services);
   // Begins to accept. On the thread of the loop, or before it runs.
   absl::Status Serve(EventLoop& loop);
+  // Puts on record that the key of a node is in use twice. On the loop.
+  void RecordAlarm(const NodeId& node, std::string_view text);
   // Accepts nothing more. On the loop.
   void StopListening();
 

@@ -1,4 +1,5 @@
-// AgentService on gRPC: makes one reactor per stream. Called by gRPC threads.
+// AgentService on gRPC: makes one reactor per stream. Called by gRPC threads. Messages of agents
+// come as bytes, so that nothing is parsed before it is known to be allowed and small enough.
 #pragma once
 
 #include "coordinator/rpc/log_upload.h"
@@ -7,17 +8,17 @@
 
 namespace muster {
 
-class AgentServiceImpl final : public v1::AgentService::CallbackService {
+class AgentServiceImpl final : public v1::AgentService::Service {
  public:
   // `services` outlives the server.
-  explicit AgentServiceImpl(const ServiceContext& services) : services_(services) {}
-
-  grpc::ServerBidiReactor<v1::AgentMessage, v1::CoordinatorMessage>* Session(
-      grpc::CallbackServerContext* call) override;
-  grpc::ServerBidiReactor<v1::UploadLogsRequest, v1::UploadLogsResponse>* UploadLogs(
-      grpc::CallbackServerContext* call) override;
+  explicit AgentServiceImpl(const ServiceContext& services);
 
  private:
+  grpc::ServerBidiReactor<grpc::ByteBuffer, v1::CoordinatorMessage>* ServeSession(
+      grpc::CallbackServerContext* call);
+  grpc::ServerBidiReactor<grpc::ByteBuffer, v1::UploadLogsResponse>* ServeUpload(
+      grpc::CallbackServerContext* call);
+
   const ServiceContext& services_;
   LogUploads uploads_;  // of the loop
 };

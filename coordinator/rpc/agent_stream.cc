@@ -1,8 +1,14 @@
 #include "coordinator/rpc/agent_stream.h"
 
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
+#include "common/base/annotate.h"
+#include "common/log/log.h"
+#include "common/rpc/bounded_message.h"
 #include "common/rpc/grpc_status.h"
+#include "common/rpc/limits.h"
 
 namespace muster {
 
@@ -29,7 +35,18 @@ void AgentStream::OnReadDone(bool ok) {
       return;
     }
     if (closing_) return;
-    services().core.OnAgentMessage(session_, std::move(incoming_));
+    v1::AgentMessage message;
+    const absl::Status parsed = ParseBounded(
+        incoming_, {.wire_bytes = kMaxAgentMessageBytes, .memory_bytes = kMaxAgentMessageMemory},
+        &message);
+    if (!parsed.ok()) {
+      spdlog::warn("agent stream ended node={} error={}", node_.has_value() ? node_->value() : "",
+                   LogQuoted(MessageOf(parsed)));
+      Disconnect();
+      Close(parsed);
+      return;
+    }
+    services().core.OnAgentMessage(session_, std::move(message));
     if (!closing_) Read();
   });
 }

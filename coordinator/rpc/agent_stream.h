@@ -5,8 +5,9 @@
 //                                begins when the core is through
 //   welcome, assignment, ... <-  OutboundStream <--------------------- AgentSink::Send, Close
 //
-// Failure rules: an agent that does not read loses its stream, and finds everything in the snapshot
-// when it comes back. However the stream ends, the core hears OnAgentDisconnected exactly once.
+// Failure rules: a message that is too large, or that is none, ends the stream. An agent that does
+// not read loses its stream, and finds everything in the snapshot when it comes back. However the
+// stream ends, the core hears OnAgentDisconnected exactly once.
 #pragma once
 
 #include <optional>
@@ -19,7 +20,7 @@
 namespace muster {
 
 class AgentStream final
-    : public StreamReactor<grpc::ServerBidiReactor<v1::AgentMessage, v1::CoordinatorMessage>>,
+    : public StreamReactor<grpc::ServerBidiReactor<grpc::ByteBuffer, v1::CoordinatorMessage>>,
       public AgentSink {
  public:
   // `node`: the node that the credentials are for, nothing when they are good for any.
@@ -41,7 +42,7 @@ class AgentStream final
   void Disconnect();
 
   const std::optional<NodeId> node_;
-  v1::AgentMessage incoming_;
+  grpc::ByteBuffer incoming_;
   // Of the loop.
   SessionHandle session_ = SessionHandle::kNone;
   bool closing_ = false;

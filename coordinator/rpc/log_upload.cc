@@ -8,6 +8,7 @@
 
 #include "common/base/annotate.h"
 #include "common/log/log.h"
+#include "common/rpc/bounded_message.h"
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/limits.h"
 
@@ -42,10 +43,17 @@ LogUpload::LogUpload(const ServiceContext& services, grpc::CallbackServerContext
 void LogUpload::Begin() { Read(); }
 
 void LogUpload::Read() {
-  IfOpen([this] { StartRead(&incoming_); });
+  IfOpen([this] { StartRead(&received_); });
 }
 
 void LogUpload::OnReadDone(bool ok) {
+  if (ok) {
+    const absl::Status parsed = ParseBounded(
+        received_, {.wire_bytes = kMaxAgentMessageBytes, .memory_bytes = kMaxAgentMessageMemory},
+        &incoming_);
+    received_.Clear();
+    if (!parsed.ok()) return OnLoop([this, parsed] { Fail(parsed); });
+  }
   if (ok && incoming_.has_chunk()) {
     HandleChunk();
     return;

@@ -30,7 +30,7 @@ class LogUpload;
 using LogUploads = absl::flat_hash_map<NodeId, LogUpload*>;
 
 class LogUpload final
-    : public StreamReactor<grpc::ServerBidiReactor<v1::UploadLogsRequest, v1::UploadLogsResponse>> {
+    : public StreamReactor<grpc::ServerBidiReactor<grpc::ByteBuffer, v1::UploadLogsResponse>> {
  public:
   // Bytes that may wait for the disk.
   static constexpr size_t kMaxQueuedBytes = size_t{1} << 20;
@@ -58,6 +58,7 @@ class LogUpload final
 
   const std::optional<NodeId> authenticated_;
   LogUploads& uploads_;
+  grpc::ByteBuffer received_;
   v1::UploadLogsRequest incoming_;
 
   // Of the loop.
