@@ -65,7 +65,8 @@ std::string DefaultStateDirectory(const std::vector<std::string>& environment,
       state && state->starts_with("/")) {
     return *state + "/muster/agent";
   }
-  return home + "/.local/state/muster/agent";
+  // Homes are often shared by all nodes; the state of an agent is that of one machine.
+  return fmt::format("{}/.local/state/muster/agent/{}", home, KernelHostname());
 }
 
 std::string CheckNodeId(const std::string& id) {

@@ -108,7 +108,7 @@ void CoordinatorSession::OnWelcome(const v1::Welcome& welcome) {
   const Duration interval = ToDuration(welcome.heartbeat_interval());
   heartbeat_interval_ =
       interval > Duration(0) ? std::max(interval, kShortestHeartbeat) : kDefaultHeartbeat;
-  patience_ = std::max(ToDuration(welcome.lease_ttl()), 3 * heartbeat_interval_);
+  patience_ = std::max(ToDuration(welcome.lease_ttl()) * 3 / 5, 3 * heartbeat_interval_);
   const absl::Status status = owner_.OnWelcome(welcome);
   if (!status.ok()) {
     Close(status);
@@ -117,6 +117,8 @@ void CoordinatorSession::OnWelcome(const v1::Welcome& welcome) {
   // The coordinator answered Hello, so it knew that this node lived when that was sent.
   fresh_since_ = hello_sent_;
   owner_.OnFresh();
+  // At once: hello may have waited long for the connection, and leases count from its making.
+  SendHeartbeat();
   ArmHeartbeat();
   ArmSilence();
 }

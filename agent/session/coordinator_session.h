@@ -5,9 +5,9 @@
 //   idle --OnConnected--> greeting (Hello sent) --Welcome--> open --OnDisconnected/Close--> idle
 //
 // Failure rules: anything before Welcome, a second Welcome, another major version or a message of
-// the Owner's refusal closes the connection with FAILED_PRECONDITION. Silence for a lease (at least
-// three heartbeats) closes it with UNAVAILABLE: a half-open connection must not look like a live
-// one.
+// the Owner's refusal closes the connection with FAILED_PRECONDITION. Silence for three fifths of a
+// lease (at least three heartbeats) closes it with UNAVAILABLE: a half-open connection must not
+// look like a live one, and a new one must be made before the lease runs out.
 #pragma once
 
 #include <absl/status/status.h>

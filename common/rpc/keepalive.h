@@ -10,6 +10,9 @@ inline constexpr int kKeepaliveTimeMs = 10'000;
 inline constexpr int kKeepaliveTimeoutMs = 5'000;
 // Pings of clients that come faster than this are suspicious. Must be below kKeepaliveTimeMs.
 inline constexpr int kMinReceivedPingIntervalMs = 5'000;
+// How long making a connection may take, handshake included: long enough for slow and lossy lines
+// and for busy machines, short enough to try twice before a lease runs out.
+inline constexpr int kConnectTimeoutMs = 3'000;
 static_assert(kMinReceivedPingIntervalMs < kKeepaliveTimeMs);
 
 }  // namespace muster

@@ -48,6 +48,9 @@ namespace muster {
 void PrepareProcessForGrpc() {
   // 0: the caller's value, if any, is replaced: fork handlers are never wanted.
   setenv("GRPC_ENABLE_FORK_SUPPORT", "0", 1);
+  // Names are looked up as everything else on the machine does it. gRPC's own way asks name servers
+  // also for what /etc/hosts has, and a connection waits for their silence.
+  setenv("GRPC_DNS_RESOLVER", "native", 1);
   gpr_set_log_function(&LogFromGrpc);
 }
 

@@ -133,10 +133,10 @@ TEST_F(AgentCoreTest, RenewsLeasesOnlyForTheTimeSinceAnAnsweredHeartbeatWasSent)
   queue_.RunFor(milliseconds(2500));
   ASSERT_FALSE(launcher_->renewals.empty());
   EXPECT_EQ(launcher_->renewals.back().second, milliseconds(4000)) << "at 2 s, Hello was at 0 s";
-  // The second heartbeat, sent at 2 s, is answered.
+  // The third heartbeat, sent at 2 s, is answered.
   launcher_->renewals.clear();
   v1::CoordinatorMessage message;
-  message.mutable_heartbeat_ack()->set_sequence(2);
+  message.mutable_heartbeat_ack()->set_sequence(3);
   Say(message);
   EXPECT_EQ(launcher_->renewals.back().second, milliseconds(5500));
   // Assignments alone prove nothing: they may have been under way for long.
@@ -186,8 +186,8 @@ TEST_F(AgentCoreTest, SendsHeartbeatsWithTheStateOfTheNode) {
   sink_->sent.clear();
   queue_.RunFor(milliseconds(2100));
   ASSERT_EQ(sink_->sent.size(), 2u);
-  EXPECT_EQ(sink_->sent[0].heartbeat().sequence(), 1u);
-  EXPECT_EQ(sink_->sent[1].heartbeat().sequence(), 2u);
+  EXPECT_EQ(sink_->sent[0].heartbeat().sequence(), 2u) << "the first one came with welcome";
+  EXPECT_EQ(sink_->sent[1].heartbeat().sequence(), 3u);
   EXPECT_EQ(sink_->sent[1].heartbeat().running_ranks(), 2u);
   EXPECT_EQ(sink_->sent[1].heartbeat().pending_log_bytes(), 42u);
   EXPECT_TRUE(sink_->sent[1].heartbeat().has_send_time());

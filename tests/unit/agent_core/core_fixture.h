@@ -108,7 +108,7 @@ class AgentCoreTest : public ::testing::Test {
     welcome.set_coordinator_epoch(epoch);
     welcome.mutable_version()->set_major(1);
     welcome.mutable_heartbeat_interval()->set_seconds(1);
-    welcome.mutable_lease_ttl()->set_seconds(5);
+    welcome.mutable_lease_ttl()->set_seconds(10);
     welcome.set_acked_event_seq(acked);
     Say(message);
   }
