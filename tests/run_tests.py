@@ -116,6 +116,23 @@ def unittests(folder: str) -> Callable[[Suite], Outcome]:
     return run
 
 
+def clusters(*arguments: str) -> Callable[[Suite], Outcome]:
+    """Tests on several hosts, each a set of namespaces: every test counts."""
+
+    def run(suite: Suite) -> Outcome:
+        with tempfile.NamedTemporaryFile(suffix=".json") as report:
+            status, output = run_logged(suite, ["/usr/bin/python3", "-B", "tests/cluster/run.py", "--report", report.name, *arguments])
+            try:
+                outcome = Outcome(**json.load(open(report.name, encoding="utf-8")), output=output)
+            except ValueError:
+                outcome = Outcome(failed=1, output=output)  # It ended before it could report.
+        if status != 0 and outcome.failed == 0:
+            outcome.failed = 1
+        return outcome
+
+    return run
+
+
 def fuzzers(suite: Suite) -> Outcome:
     """Every fuzz target for FUZZ_SECONDS, starting from its corpus; new inputs go to a scratch folder."""
     outcome = Outcome()
@@ -137,7 +154,7 @@ def fuzzers(suite: Suite) -> Outcome:
 
 LINT = [Suite(f"lint-{name}", program("/usr/bin/python3", f"tests/lint/{name}.py"))
         for name in ("formatting", "layering", "proto_comments", "file_length", "one_definition", "own_words", "fault_table")]
-PROGRAMS = ["coordinator", "agent", "muster-shim", "example_client", "python_stubs", "kill_at_write"]
+PROGRAMS = ["coordinator", "agent", "muster-shim", "example_client", "python_stubs", "kill_at_write", "wall_clock"]
 GTESTS = ["unit", "sim", "contract", "process", "integration", "campaign"]
 
 
@@ -152,6 +169,9 @@ PACKAGING = Suite("packaging", unittests("tests/packaging"), targets=["packages"
 SYSTEMD = Suite("systemd", unittests("tests/systemd"), targets=["packages"], minutes=30)
 # Images built by podman on a small Debian, and what they run.
 CONTAINERS = Suite("containers", unittests("tests/containers"), targets=["coordinator", "agent", "muster-shim"], minutes=30)
+CLUSTER = Suite("cluster", clusters(), targets=PROGRAMS)
+# A machine at full load, a bad line for ten minutes, the example on four hosts.
+CLUSTER_LONG = Suite("cluster-long", clusters("--long"), targets=PROGRAMS, minutes=30)
 EXAMPLE = Suite("example", program("examples/char_lm/run", "--check"), targets=PROGRAMS)
 TIDY = Suite("tidy", program("/usr/bin/python3", "tests/lint/tidy.py"), targets=["muster_proto_grpc"], minutes=80)
 FUZZ = Suite("fuzz", fuzzers, "fuzz", ["all"], minutes=60)
@@ -164,7 +184,7 @@ DAMAGE = Suite("damage-nightly", gtest("contract_tests", MUSTER_CAMPAIGN_FACTOR=
 SOAK = Suite("sim-soak", gtest("sim_tests"), targets=["sim_tests"], minutes=80)
 
 TIERS = {
-    "default": LINT + gtests("release", GTESTS) + [PACKAGING, EXAMPLE],
+    "default": LINT + gtests("release", GTESTS) + [PACKAGING, CLUSTER, EXAMPLE],
     "lint": LINT,
     "asan": gtests("asan", GTESTS),
     # gRPC of Debian is not instrumented and gives false reports: these suites do without it.
@@ -172,9 +192,9 @@ TIERS = {
     "tidy": [TIDY],
     "fuzz": [FUZZ],
     "soak": [SOAK],
-    "nightly": [NIGHTLY, DAMAGE],
     "systemd": [SYSTEMD],
     "containers": [CONTAINERS],
+    "nightly": [NIGHTLY, DAMAGE, CLUSTER_LONG],
 }
 
 
