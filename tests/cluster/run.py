@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""Runs the tests of whole clusters (test_*.py here): run.py [--long] [--report FILE] [WORD...]
+"""Runs the tests of whole clusters (test_*.py here): run.py [--long] [--jobs N] [--report FILE] [WORD...]
 
 They run in namespaces of mount, network and processes that this program makes and that end with it, however it ends:
 every host, program, mount and cable of theirs is in there. Needs root, iproute2 and nftables; where namespaces are not
-permitted all tests are skipped, with the reason. WORD chooses tests that have it in their names; --long the slow ones
+permitted all tests are skipped, with the reason. Most tests wait most of the time, so N of them run at a time, each in
+namespaces of its own. WORD chooses tests that have it in their names; --long the slow ones
 instead of the others.
 """
 
@@ -15,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -39,7 +41,7 @@ def why_not() -> str:
     return f"no namespaces here: {probe.stdout.decode().strip()}" if probe.returncode != 0 else ""
 
 
-def make_group() -> str:
+def make_group(number: int = 0) -> str:
     """A control group for the suite, below that of this process; empty when there is none to be had."""
     with open("/proc/self/cgroup", encoding="ascii") as stream:
         own = [line[3:].strip() for line in stream if line.startswith("0::/")]
@@ -47,11 +49,11 @@ def make_group() -> str:
         if own and os.path.exists(f"{root}/cgroup.controllers"):
             parent = root + own[0].rstrip("/")
             try:
-                # Those of suites that were killed are empty; others cannot be removed.
+                # Those of suites that were killed are empty; others cannot be removed, once they are in use.
                 for name in os.listdir(parent):
-                    if name.startswith("cluster-test-"):
+                    if name.startswith("cluster-test-") and time.time() - os.stat(f"{parent}/{name}").st_mtime > 60:
                         remove_group(f"{parent}/{name}")
-                group = f"{parent}/cluster-test-{os.getpid()}"
+                group = f"{parent}/cluster-test-{os.getpid()}-{number}"
                 os.mkdir(group)
                 return group
             except OSError:
@@ -67,9 +69,8 @@ def remove_group(group: str) -> None:
             pass  # Something is in it, or it is gone.
 
 
-def outside(command: list[str], **more) -> int:
-    """Runs a command in new namespaces, as their first process, and returns its status. They end with it and with this process."""
-    group = make_group()
+def start_outside(command: list[str], group: str, **more) -> subprocess.Popen:
+    """Starts a command in new namespaces and in a control group, as their first process. They end with it and with this process."""
 
     def begin() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -77,12 +78,46 @@ def outside(command: list[str], **more) -> int:
             with open(f"{group}/cgroup.procs", "w", encoding="ascii") as stream:
                 stream.write("0")
 
+    return subprocess.Popen(["unshare", *NAMESPACES, "--mount-proc", *command], preexec_fn=begin,
+                            env=dict(os.environ, **{INSIDE: "1", "MUSTER_CLUSTER_GROUP": group}), **more)
+
+
+def outside(commands: list[list[str]], **more) -> list[int]:
+    """Runs commands at the same time, each in namespaces of its own, and returns their statuses."""
+    groups = [make_group(number) for number in range(len(commands))]
     try:
-        return subprocess.run(["unshare", *NAMESPACES, "--mount-proc", *command], check=False, preexec_fn=begin,
-                              env=dict(os.environ, **{INSIDE: "1", "MUSTER_CLUSTER_GROUP": group}), **more).returncode
+        started = [start_outside(command, group, **more) for command, group in zip(commands, groups)]
+        return [one.wait() for one in started]
     finally:
-        if group:
-            remove_group(group)
+        for group in groups:
+            if group:
+                remove_group(group)
+
+
+def run_jobs(jobs: int, report_file: str | None) -> int:
+    """Runs this program `jobs` times, each with its share of the tests, and adds up what they report."""
+    with tempfile.TemporaryDirectory() as folder:
+        reports = [f"{folder}/{number}.json" for number in range(jobs)]
+        commands = [["/usr/bin/python3", "-B", os.path.abspath(__file__), *sys.argv[1:], "--share", f"{number}/{jobs}", "--report", report]
+                    for number, report in enumerate(reports)]
+        outside(commands)
+        sums = {"passed": 0, "failed": 0, "skipped": 0}
+        for report in reports:
+            if not os.path.exists(report):
+                sums["failed"] += 1  # It ended before it could report.
+                continue
+            with open(report, encoding="ascii") as stream:
+                for key, value in json.load(stream).items():
+                    sums[key] += value
+        return finish(sums, report_file)
+
+
+def finish(counts: dict[str, int], report: str | None = None) -> int:
+    if report:
+        with open(report, "w", encoding="ascii") as stream:
+            json.dump(counts, stream)
+    print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts), flush=True)
+    return 1 if counts["failed"] else 0
 
 
 def furnish() -> None:
@@ -131,18 +166,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--long", action="store_true", help="the slow ones instead of the others")
     parser.add_argument("--report", help="where to write the counts, as JSON")
+    parser.add_argument("--jobs", type=int, default=3, help="tests that run at a time")
+    parser.add_argument("--share", help="I/N: every Nth test from the Ith; of this program's own")
     parser.add_argument("words", nargs="*", help="only tests that have one of these in their names")
     arguments = parser.parse_args()
     os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     reason = "" if INSIDE in os.environ else why_not()
     if not reason and INSIDE not in os.environ:
-        return outside(["/usr/bin/python3", "-B", os.path.abspath(__file__), *sys.argv[1:]])
+        return run_jobs(arguments.jobs, arguments.report)
     sys.path.insert(0, HERE)
-    chosen = unittest.TestSuite()
-    for test in tests_of(unittest.defaultTestLoader.discover(HERE, "test_*.py")):
-        is_long = getattr(getattr(test, test._testMethodName, None), "is_long", False)
-        if is_long == arguments.long and (not arguments.words or any(word in test.id() for word in arguments.words)):
-            chosen.addTest(test)
+    tests = [test for test in tests_of(unittest.defaultTestLoader.discover(HERE, "test_*.py"))
+             if getattr(getattr(test, test._testMethodName, None), "is_long", False) == arguments.long
+             and (not arguments.words or any(word in test.id() for word in arguments.words))]
+    share, shares = map(int, (arguments.share or "0/1").split("/"))
+    chosen = unittest.TestSuite(tests[share::shares])
     if reason:
         count = chosen.countTestCases()
         print(f"{count} skipped: {reason}")
@@ -153,11 +190,7 @@ def main() -> int:
         failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
         skipped = len(result.skipped)
         counts = {"passed": result.testsRun - failed - skipped, "failed": failed, "skipped": skipped}
-    if arguments.report:
-        with open(arguments.report, "w", encoding="ascii") as stream:
-            json.dump(counts, stream)
-    print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
-    return 1 if counts["failed"] or not sum(counts.values()) else 0
+    return finish(counts, arguments.report)
 
 
 if __name__ == "__main__":
