@@ -11,31 +11,6 @@ from muster import ClusterTest
 # One attack may cost 32 MiB; the rest is for what malloc keeps and for a machine that is busy.
 MOST_GROWTH_KIB = 48 << 10
 
-# Opens connections that say nothing and connections that say one byte of TLS now and then, and holds them.
-IDLE = """
-import socket, sys, time
-silent, slow = int(sys.argv[1]), int(sys.argv[2])
-def dial():
-    while True:
-        try: return socket.create_connection(('head', 7443), 10)
-        except OSError: time.sleep(0.05)  # paces: dials again
-hello = b'\\x16\\x03\\x01\\x02\\x00\\x01\\x00\\x01\\xfc\\x03\\x03' + b'r' * 200
-held = [dial() for _ in range(silent)]
-sent = [(dial(), iter(hello)) for _ in range(slow)]
-print('held', flush=True)
-while True:
-    for number, (connection, rest) in enumerate(sent):
-        try: connection.sendall(bytes([next(rest)]))
-        except (OSError, StopIteration): sent[number] = (dial(), iter(hello))
-    for number, connection in enumerate(held):
-        try:
-            connection.setblocking(False)
-            if connection.recv(1) == b'': held[number] = dial()
-        except BlockingIOError: pass
-        except OSError: held[number] = dial()
-    time.sleep(0.2)  # paces: slow on purpose
-"""
-
 
 class Port(ClusterTest):
     def memory_kib(self, program: Program, name: str) -> int:
@@ -43,7 +18,7 @@ class Port(ClusterTest):
             return int(re.search(rf"^{name}:\s+(\d+) kB", stream.read(), re.MULTILINE).group(1))
 
     def strangers(self, host: Host, silent: int, slow: int) -> Program:
-        crowd = host.start(["prlimit", "--nofile=8192", "/usr/bin/python3", "-c", IDLE, str(silent), str(slow)])
+        crowd = host.start(["prlimit", "--nofile=8192", "/usr/bin/python3", "/mnt/tests/strangers.py", str(silent), str(slow)])
         crowd.says("held", 60)
         return crowd
 

@@ -34,6 +34,7 @@ class Readme(ClusterTest):
                 stream.write(hostfile)
         said, background = "", []
         for where, command in commands():
+            command = command.replace("--nodes 2", f"--nodes {len(names)}")
             for name in names if where == "each" else [where]:
                 words = ["sh", "-c", re.sub(r"tk1\.\S*", self.token(said), command).removesuffix("&")]
                 program = network[name].start(words, user=ALICE, cwd="/home/alice")
