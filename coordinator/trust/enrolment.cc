@@ -77,6 +77,8 @@ std::optional<JoinRefusal> CheckMember(const std::optional<Member>& member,
                                    kind, member->name)};
   }
   if (member->spki_sha256 == spki_sha256) return std::nullopt;
+  // People have several machines, and a token for one is made for this very person.
+  if (member->kind == IdentityKind::kUser) return std::nullopt;
   return JoinRefusal{JoinRefused::NAME_TAKEN,
                      fmt::format("there is another {} '{}', which joined at {} with another key "
                                  "(join with another name, or have an administrator remove it "

@@ -268,7 +268,8 @@ absl::Status TrustTables::PutCertificate(const IssuedCertificate& certificate) {
 absl::Status TrustTables::PutMember(const Member& member, const IssuedCertificate& certificate) {
   const absl::StatusOr<std::optional<Member>> before = ReadMember(member.kind, member.name);
   if (!before.ok()) return before.status();
-  if (*before && ((*before)->revoked || (*before)->spki_sha256 != member.spki_sha256)) {
+  const bool other_key = *before && (*before)->spki_sha256 != member.spki_sha256;
+  if (*before && ((*before)->revoked || (other_key && member.kind != IdentityKind::kUser))) {
     return absl::AlreadyExistsError(
         fmt::format("the name '{}' was taken a moment ago or is of a "
                     "{} that was revoked",

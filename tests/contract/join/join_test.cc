@@ -133,6 +133,26 @@ TEST_F(JoinTest, RefusesATakenName) {
   EXPECT_TRUE(TryJoin(Options(token)).ok());
 }
 
+TEST_F(JoinTest, AUserMayHaveSeveralMachinesAndIsRevokedOnAllOfThem) {
+  const auto join = [&] {
+    JoinOptions options =
+        Options(Token({.role = IdentityKind::kUser, .bound_name = "alice"}), "");
+    options.kind = IdentityKind::kUser;
+    return TryJoin(options);
+  };
+  std::vector<std::string> serials;
+  for (int machine = 0; machine < 2; ++machine) {
+    const absl::StatusOr<Credentials> joined = join();
+    ASSERT_TRUE(joined.ok()) << joined.status();
+    serials.push_back(joined->certificate.serial());
+  }
+  EXPECT_NE(serials[0], serials[1]);
+  const auto revoked = store_->Revoke(IdentityKind::kUser, "alice");
+  ASSERT_TRUE(revoked.ok()) << revoked.status();
+  EXPECT_THAT(*revoked, testing::UnorderedElementsAreArray(serials));
+  EXPECT_THAT(std::string(MessageOf(join().status())), testing::HasSubstr("was revoked"));
+}
+
 TEST_F(JoinTest, RefusesARevokedMember) {
   const std::string token = Token({.uses = 3});
   const JoinOptions options = Options(token);
