@@ -189,6 +189,7 @@ void Agent::OnSession(const std::string& session_id) {
 void Agent::OnSessionLost() {
   in_session_ = false;
   logs_->Close();
+  if (certificate_) certificate_->OnSessionLost();
 }
 
 std::string Agent::Status() const {

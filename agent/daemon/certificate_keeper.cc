@@ -54,6 +54,12 @@ void CertificateKeeper::OnSession() {
   if (waiting_) LookAfter(Duration::zero());
 }
 
+void CertificateKeeper::OnSessionLost() {
+  // Most often the coordinator is back by then.
+  std::uniform_int_distribution<int> milliseconds(1000, 3000);
+  if (!looking_) LookAfter(std::chrono::milliseconds(milliseconds(random_)));
+}
+
 void CertificateKeeper::LookAfter(Duration wait) {
   loop_.Cancel(std::exchange(look_timer_, 0));
   look_timer_ = loop_.PostAfter(std::min(wait, kLongestWait), [this] {
@@ -91,8 +97,13 @@ void CertificateKeeper::OnLooked(const CertificateLook& look) {
   // Those that were started together do not ask together.
   const double part = std::uniform_real_distribution<double>(0.7, 1.0)(random_);
   const auto check = std::chrono::duration_cast<Duration>(look.check_interval * part);
-  // After a renewal at once: the coordinator hears that it arrived.
-  LookAfter(look.renewed ? Duration::zero() : std::min(check, Until(look.renew_at, now)));
+  // After a renewal at once: the coordinator hears that it arrived. Not if the new certificate is
+  // due by this machine's clock, which is ahead then: it would be renewed without end.
+  if (look.renewed) {
+    return LookAfter(look.state == CertificateState::kGood ? Duration::zero()
+                                                           : Duration(look.check_interval));
+  }
+  LookAfter(std::min(check, Until(look.renew_at, now)));
 }
 
 void CertificateKeeper::Tell(const CertificateLook& look, WallTime now) {
@@ -108,7 +119,8 @@ void CertificateKeeper::Tell(const CertificateLook& look, WallTime now) {
         "clock_of_the_coordinator_when_it_was_made={}",
         FormatUtc(now), FormatUtc(look.made_at));
   }
-  if (look.status.ok() || look.state == CertificateState::kGood) return;
+  const bool matters = look.hopeless || look.state != CertificateState::kGood;
+  if (look.status.ok() || !matters) return;
   const std::string error = LogQuoted(MessageOf(look.status));
   if (look.hopeless) {
     spdlog::error("certificate is not renewed left={} error={}", left, error);

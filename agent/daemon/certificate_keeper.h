@@ -30,6 +30,8 @@ class CertificateKeeper {
   void Start();
   // The coordinator answers: what waits for that need not wait longer.
   void OnSession();
+  // The connection is gone; if because this node was shut out, the log will say so.
+  void OnSessionLost();
 
  private:
   void LookAfter(Duration wait);

@@ -85,12 +85,9 @@ absl::Status CertificateRenewer::Renew(const Credentials& before) {
 absl::Status CertificateRenewer::ComeBack(const Credentials& before) {
   const absl::StatusOr<PrivateKey> key = directory_.PendingKey();
   if (!key.ok()) return key.status();
-  std::string address = target_;
+  const std::string address = NextAddress(before);
   if (address.empty()) {
-    if (before.coordinators.empty()) {
-      return absl::FailedPreconditionError("the credentials name no coordinator");
-    }
-    address = before.coordinators[next_coordinator_++ % before.coordinators.size()];
+    return absl::FailedPreconditionError("the credentials name no coordinator");
   }
   const absl::StatusOr<Credentials> received = Rejoin({.address = address,
                                                        .member = before,
@@ -99,6 +96,28 @@ absl::Status CertificateRenewer::ComeBack(const Credentials& before) {
                                                        .limit = kRejoinTime},
                                                       clock_);
   return received.ok() ? directory_.Install(*received) : received.status();
+}
+
+std::string CertificateRenewer::NextAddress(const Credentials& credentials) {
+  if (!target_.empty() || credentials.coordinators.empty()) return target_;
+  return credentials.coordinators[next_coordinator_++ % credentials.coordinators.size()];
+}
+
+absl::Status CertificateRenewer::WhyShutOut(const Credentials& current,
+                                            const absl::Status& unreachable) {
+  const std::string address = NextAddress(current);
+  const absl::StatusOr<PrivateKey> key = directory_.PendingKey();
+  if (address.empty() || !key.ok()) return unreachable;
+  const MembershipAnswer answer = CheckMembership({.address = address,
+                                                   .member = current,
+                                                   .key = *key,
+                                                   .version = std::string(kVersion),
+                                                   .limit = kRejoinTime},
+                                                  clock_);
+  if (!answer.coordinator_time) return unreachable;
+  if (absl::IsPermissionDenied(answer.status)) return answer.status;
+  const bool ended = *answer.coordinator_time >= current.certificate.not_after();
+  return answer.status.ok() && !ended ? unreachable : answer.status;
 }
 
 CertificateLook CertificateRenewer::Look(double chance) {
@@ -125,6 +144,10 @@ CertificateLook CertificateRenewer::Look(double chance) {
     // Not being able to ask is no trouble yet: nothing is due.
     due = now.ok() && *now;
     look.status = now.status();
+    if (absl::IsUnavailable(look.status)) {
+      look.status = WhyShutOut(*credentials, look.status);
+      if (look.status.ok()) look.state = CertificateState::kEnded;
+    }
   }
   if (due) {
     look.status = Renew(*credentials);
@@ -136,6 +159,7 @@ CertificateLook CertificateRenewer::Look(double chance) {
     // When it is too late the coordinator says what to do; its clock counts.
     look.status = ComeBack(*credentials);
   } else {
+    look.hopeless = absl::IsPermissionDenied(look.status);
     return look;
   }
   look.hopeless = absl::IsPermissionDenied(look.status);

@@ -56,6 +56,11 @@ class CertificateRenewer {
   absl::Status Renew(const Credentials& before);
   absl::Status ComeBack(const Credentials& before);
   absl::StatusOr<bool> ShouldRenewNow(const Credentials& current);
+  // Why gRPC was not reached, as the join port tells: PERMISSION_DENIED when this node was shut
+  // out; OK when the certificate has ended by the coordinator's clock; else `unreachable`.
+  absl::Status WhyShutOut(const Credentials& current, const absl::Status& unreachable);
+  // Of the coordinators in turn; empty: none is known.
+  std::string NextAddress(const Credentials& credentials);
 
   const CredentialsDirectory directory_;
   const std::string target_;

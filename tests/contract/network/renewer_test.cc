@@ -2,6 +2,8 @@
 // go.
 #include <sys/stat.h>
 
+#include <future>
+
 #include "agent/daemon/certificate_renewer.h"
 #include "common/crypto/csr.h"
 #include "common/rpc/member_channel.h"
@@ -21,7 +23,7 @@ class LaterClock final : public Clock {
  public:
   TimePoint Now() const override { return std::chrono::steady_clock::now(); }
   WallTime WallNow() const override { return std::chrono::system_clock::now() + later; }
-  hours later{0};
+  std::chrono::seconds later{0};
 };
 
 class RenewerTest : public NetworkTest {
@@ -73,6 +75,7 @@ TEST_F(RenewerTest, RenewsWhenItIsTime) {
   EXPECT_NE(after.certificate.serial(), before.certificate.serial());
   EXPECT_NE(after.key.SpkiSha256(), before.key.SpkiSha256());
   EXPECT_EQ(after.identity, before.identity);
+  EXPECT_EQ(look.state, CertificateState::kDue) << "by a clock that is ahead";
   clock_.later = hours(0);
   EXPECT_EQ(Look().state, CertificateState::kGood);
 }
@@ -120,6 +123,21 @@ TEST_F(RenewerTest, GivesUpOnlyWhatAPersonHasToMend) {
   EXPECT_THAT(std::string(look.status.message()), testing::HasSubstr("newer certificate"));
 }
 
+TEST_F(RenewerTest, SaysThatTheNodeWasShutOut) {
+  const auto stub = v1::TrustService::NewStub(coordinator_->InProcessChannel());
+  v1::RevokeMemberRequest request;
+  request.set_kind(v1::MEMBER_AGENT);
+  request.set_name("node-1");
+  v1::RevokeMemberResponse response;
+  const auto context = MakeContext();
+  ASSERT_TRUE(stub->RevokeMember(context.get(), request, &response).ok());
+  // To gRPC the connection was closed; nothing is due.
+  const CertificateLook look = Look();
+  EXPECT_EQ(look.state, CertificateState::kGood);
+  EXPECT_TRUE(look.hopeless);
+  EXPECT_THAT(std::string(look.status.message()), testing::HasSubstr("was revoked"));
+}
+
 TEST_F(RenewerTest, FollowsAChangeOfTheAuthority) {
   const auto authority = v1::AuthorityService::NewStub(coordinator_->InProcessChannel());
   v1::Authority answer;
@@ -152,6 +170,27 @@ TEST_F(ShortLives, AConnectionEndsWithItsCertificate) {
   while (agent.Read().body_case() != v1::CoordinatorMessage::BODY_NOT_SET) continue;
   EXPECT_FALSE(agent.FinishSession().ok());
   EXPECT_GE(SystemClock().WallNow(), now_ + std::chrono::seconds(3));
+}
+
+// Lives so short that they have ended by the coordinator's clock, and not by the node's, which is
+// behind.
+class SlowClock : public RenewerTest {
+ protected:
+  void SetUp() override {
+    life_ = kMinCertificateLife;
+    RenewerTest::SetUp();
+  }
+};
+
+TEST_F(SlowClock, ComesBackWhenItsCertificateHasEndedByTheCoordinatorsClock) {
+  const Credentials before = Current();
+  clock_.later = -std::chrono::seconds(3000);
+  // Time is what is waited for here.
+  std::promise<void>().get_future().wait_until(before.certificate.not_after() +
+                                               std::chrono::milliseconds(100));
+  const CertificateLook look = Look();
+  EXPECT_TRUE(look.renewed) << look.status;
+  EXPECT_NE(Current().certificate.serial(), before.certificate.serial());
 }
 
 }  // namespace

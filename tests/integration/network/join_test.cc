@@ -61,6 +61,8 @@ TEST_F(JoinedNodes, TheCoordinatorIsKilledAndOneMemberIsShutOut) {
 
   EXPECT_EQ(box_.Run({"revoke", "agent", "node-2"}).Wait(), 0);
   EXPECT_TRUE(WaitUntil([&] { return Nodes().find("suspect") != std::string::npos; })) << Nodes();
+  EXPECT_TRUE(WaitUntil([&] { return agents_[1].err().find("was revoked") != std::string::npos; }))
+      << agents_[1].err();
   CommandRun again = Join("node-2", Token(1));
   EXPECT_EQ(again.Wait(), 1);
   EXPECT_THAT(again.err(), HasSubstr("node-2"));
