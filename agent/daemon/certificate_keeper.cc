@@ -27,8 +27,8 @@ Duration Until(WallTime time, WallTime now) {
 
 }  // namespace
 
-CertificateKeeper::CertificateKeeper(Executor& loop, CredentialsDirectory directory,
-                                     std::string target, uint64_t seed,
+CertificateKeeper::CertificateKeeper(Executor& loop, const CredentialsDirectory& directory,
+                                     const std::string& target, uint64_t seed,
                                      std::function<void()> reconnect)
     : loop_(loop),
       reconnect_(std::move(reconnect)),

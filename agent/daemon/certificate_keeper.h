@@ -21,8 +21,8 @@ class CertificateKeeper {
  public:
   // `loop` outlives it. `reconnect` is called when connections should be replaced by ones with the
   // newest certificate.
-  CertificateKeeper(Executor& loop, CredentialsDirectory directory, std::string target,
-                    uint64_t seed, std::function<void()> reconnect);
+  CertificateKeeper(Executor& loop, const CredentialsDirectory& directory,
+                    const std::string& target, uint64_t seed, std::function<void()> reconnect);
   ~CertificateKeeper();
   CertificateKeeper(const CertificateKeeper&) = delete;
   CertificateKeeper& operator=(const CertificateKeeper&) = delete;
