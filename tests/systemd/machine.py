@@ -89,8 +89,9 @@ class Machine:
         """What a command prints on both its outputs; Failed unless it ends with `status`."""
         words = ["nsenter", "--target", str(self.leader), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup",
                  "--root", "--wd", "--", *command]
+        # A session of its own: what a command does to its process group is none of ours.
         done = subprocess.run(words, env=SHELL, input=stdin.encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              check=False, timeout=120)
+                              check=False, timeout=120, start_new_session=True)
         text = done.stdout.decode(errors="replace")
         if check and done.returncode != status:
             raise Failed(f"{' '.join(command)} ended with {done.returncode}, not {status}:\n{text}")
@@ -116,6 +117,12 @@ class Machine:
 
     def main_pid(self, unit: str) -> int:
         return int(self.property(unit, "MainPID"))
+
+    def kill(self, signal_name: str, unit: str) -> int:
+        """Sends a signal to the main process of a unit and returns its id."""
+        pid = wait_until(lambda: self.main_pid(unit), f"{unit} has a process")
+        self.run("kill", f"-{signal_name}", str(pid))
+        return pid
 
     def journal(self, unit: str) -> str:
         return self.run("journalctl", "--no-pager", "--output=cat", "--unit", unit)

@@ -34,19 +34,20 @@ class Services(unittest.TestCase):
 
     def after_new(self, unit: str, act) -> None:
         old = self.machine.main_pid(unit)
-        act(old)
+        self.assertGreater(old, 0)
+        act()
         self.await_new(unit, old)
         self.job.await_more()
         self.job.finish()
 
     def test_an_agent_is_restarted(self):
-        self.after_new(AGENT, lambda _: self.machine.run("systemctl", "restart", AGENT))
+        self.after_new(AGENT, lambda: self.machine.run("systemctl", "restart", AGENT))
 
     def test_an_agent_is_killed(self):
-        self.after_new(AGENT, lambda pid: self.machine.run("kill", "-KILL", str(pid)))
+        self.after_new(AGENT, lambda: self.machine.kill("KILL", AGENT))
 
     def test_an_agent_is_stopped_and_started(self):
-        def act(_):
+        def act():
             self.machine.run("systemctl", "stop", AGENT)
             self.assertEqual(self.machine.main_pid(AGENT), 0)
             self.job.check_untouched()
@@ -56,7 +57,7 @@ class Services(unittest.TestCase):
 
     def test_an_agent_hangs(self):
         restarts = int(self.machine.property(AGENT, "NRestarts"))
-        self.after_new(AGENT, lambda pid: self.machine.run("kill", "-STOP", str(pid)))
+        self.after_new(AGENT, lambda: self.machine.kill("STOP", AGENT))
         self.assertEqual(int(self.machine.property(AGENT, "NRestarts")), restarts + 1)
         self.assertIn("Watchdog timeout", self.machine.journal(AGENT))
 
@@ -72,17 +73,17 @@ class Services(unittest.TestCase):
             self.assertRegex(self.job.log(rank)[-1], "^last ")
 
     def test_a_coordinator_is_restarted(self):
-        self.after_new(COORDINATOR, lambda _: self.machine.run("systemctl", "restart", COORDINATOR))
+        self.after_new(COORDINATOR, lambda: self.machine.run("systemctl", "restart", COORDINATOR))
 
     def test_a_coordinator_is_killed(self):
-        self.after_new(COORDINATOR, lambda pid: self.machine.run("kill", "-KILL", str(pid)))
+        self.after_new(COORDINATOR, lambda: self.machine.kill("KILL", COORDINATOR))
 
     def test_a_coordinator_hangs(self):
         # In a test half a minute is long.
         self.machine.write(f"/run/systemd/system/{COORDINATOR}.service.d/soon.conf", "[Service]\nWatchdogSec=3\n")
         self.machine.run("systemctl", "daemon-reload")
         self.machine.run("systemctl", "restart", COORDINATOR)
-        self.after_new(COORDINATOR, lambda pid: self.machine.run("kill", "-STOP", str(pid)))
+        self.after_new(COORDINATOR, lambda: self.machine.kill("STOP", COORDINATOR))
         self.assertIn("Watchdog timeout", self.machine.journal(COORDINATOR))
 
     def test_ranks_get_nothing_of_what_protects_the_daemons(self):
