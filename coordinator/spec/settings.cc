@@ -45,7 +45,8 @@ void Settings::Check(const SettingKey& key, const std::string& value, const Orig
   }
   if (!key.check) return;
   const std::string wrong = key.check(value);
-  if (!wrong.empty()) diagnostics.Error(origin, fmt::format("{}: {}", key.name, wrong));
+  // It may repeat the value, which may hold anything.
+  if (!wrong.empty()) diagnostics.Error(origin, fmt::format("{}: {}", key.name, Printable(wrong)));
 }
 
 void Settings::Give(std::string_view key, std::vector<std::string> values, const Origin& origin,

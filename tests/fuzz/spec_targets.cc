@@ -13,6 +13,7 @@
 #include "coordinator/spec/hostfile.h"
 #include "coordinator/spec/job_yaml.h"
 #include "coordinator/spec/selection.h"
+#include "coordinator/spec/settings.h"
 #include "coordinator/spec/text.h"
 
 namespace muster {
@@ -172,12 +173,36 @@ std::string FuzzDuration(std::string_view bytes) {
              : "formatted duration differs";
 }
 
+std::string FuzzSettings(std::string_view bytes) {
+  using Kind = SettingKey::Kind;
+  // Its messages repeat what they refuse, as those of the daemons do.
+  const auto no_x = [](const std::string& value) {
+    return value.starts_with("x") ? "not " + value : "";
+  };
+  const std::vector<SettingKey> keys = {{.name = "state_dir", .check = no_x},
+                                        {.name = "listen", .check = no_x, .may_be_empty = true},
+                                        {.name = "allow_root", .kind = Kind::kSwitch},
+                                        {.name = "addresses", .kind = Kind::kList, .check = no_x}};
+  Diagnostics diagnostics;
+  Settings settings(keys);
+  settings.GiveFile(bytes, "agent.yaml", diagnostics);
+  if (std::string problem = CheckDiagnostics(diagnostics, bytes); !problem.empty()) return problem;
+  if (!diagnostics.ok()) return {};
+  // What is shown of it reads back to the same.
+  const std::string shown = settings.Render();
+  Settings again(keys);
+  again.GiveFile(shown, "shown", diagnostics);
+  if (!diagnostics.ok()) return "what is shown is refused: " + diagnostics.ErrorText();
+  for (const SettingKey& key : keys) {
+    if (again.List(key.name) != settings.List(key.name))
+      return key.name + " reads back differently";
+  }
+  return {};
+}
+
 std::vector<FuzzTarget> SpecFuzzTargets() {
-  return {{"hostfile", FuzzHostfile},
-          {"env_file", FuzzEnvFile},
-          {"job_yaml", FuzzJobYaml},
-          {"selection", FuzzSelection},
-          {"duration", FuzzDuration}};
+  return {{"hostfile", FuzzHostfile},   {"env_file", FuzzEnvFile},  {"job_yaml", FuzzJobYaml},
+          {"selection", FuzzSelection}, {"duration", FuzzDuration}, {"settings", FuzzSettings}};
 }
 
 }  // namespace muster

@@ -17,6 +17,7 @@ std::string FuzzJobYaml(std::string_view bytes);
 // First line: the expression; the rest: the hostfile.
 std::string FuzzSelection(std::string_view bytes);
 std::string FuzzDuration(std::string_view bytes);
+std::string FuzzSettings(std::string_view bytes);
 
 std::vector<FuzzTarget> SpecFuzzTargets();
 
