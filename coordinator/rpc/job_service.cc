@@ -34,33 +34,48 @@ void AddLogSizes(LogStore& logs, v1::Job job, Done done) {
 
 }  // namespace
 
-grpc::ServerUnaryReactor* JobServiceImpl::SubmitJob(grpc::CallbackServerContext* call,
-                                                    const v1::SubmitJobRequest* request,
-                                                    v1::Job* response) {
-  return ServeUnary(services_, call, "/muster.v1.JobService/SubmitJob", request, response,
-                    [this](v1::SubmitJobRequest asked, const Peer& peer, auto done) {
-                      const absl::Status size = CheckSize(asked.spec());
-                      if (!size.ok()) return done(size);
-                      services_.core.SubmitJob(
-                          std::move(asked), CallerOf(peer),
-                          [this, done = std::move(done)](absl::StatusOr<v1::Job> job) {
-                            if (job.ok() && services_.on_job_accepted) {
-                              services_.on_job_accepted(JobId(job->job_id()));
-                            }
-                            done(std::move(job));
-                          });
-                    });
+JobServiceImpl::JobServiceImpl(const ServiceContext& services, LogReaderHub& hub)
+    : services_(services), hub_(hub) {
+  using grpc::internal::CallbackUnaryHandler;
+  // In the order of the proto, as the generated code counts them.
+  MarkMethodRawCallback(
+      0, new CallbackUnaryHandler<grpc::ByteBuffer, v1::Job>(
+             [this](grpc::CallbackServerContext* call, const grpc::ByteBuffer* request,
+                    v1::Job* response) { return Submit(call, request, response); }));
+  MarkMethodRawCallback(
+      1, new CallbackUnaryHandler<grpc::ByteBuffer, v1::Plan>(
+             [this](grpc::CallbackServerContext* call, const grpc::ByteBuffer* request,
+                    v1::Plan* response) { return Plan(call, request, response); }));
 }
 
-grpc::ServerUnaryReactor* JobServiceImpl::PlanJob(grpc::CallbackServerContext* call,
-                                                  const v1::PlanJobRequest* request,
-                                                  v1::Plan* response) {
-  return ServeUnary(services_, call, "/muster.v1.JobService/PlanJob", request, response,
-                    [this](v1::PlanJobRequest asked, const Peer& peer, auto done) {
-                      const absl::Status size = CheckSize(asked.spec());
-                      if (!size.ok()) return done(size);
-                      services_.core.PlanJob(std::move(asked), CallerOf(peer), std::move(done));
-                    });
+grpc::ServerUnaryReactor* JobServiceImpl::Submit(grpc::CallbackServerContext* call,
+                                                 const grpc::ByteBuffer* request,
+                                                 v1::Job* response) {
+  return ServeUnaryBytes<v1::SubmitJobRequest>(
+      services_, call, "/muster.v1.JobService/SubmitJob", request, response,
+      [this](v1::SubmitJobRequest asked, const Peer& peer, auto done) {
+        const absl::Status size = CheckSize(asked.spec());
+        if (!size.ok()) return done(size);
+        services_.core.SubmitJob(std::move(asked), CallerOf(peer),
+                                 [this, done = std::move(done)](absl::StatusOr<v1::Job> job) {
+                                   if (job.ok() && services_.on_job_accepted) {
+                                     services_.on_job_accepted(JobId(job->job_id()));
+                                   }
+                                   done(std::move(job));
+                                 });
+      });
+}
+
+grpc::ServerUnaryReactor* JobServiceImpl::Plan(grpc::CallbackServerContext* call,
+                                               const grpc::ByteBuffer* request,
+                                               v1::Plan* response) {
+  return ServeUnaryBytes<v1::PlanJobRequest>(
+      services_, call, "/muster.v1.JobService/PlanJob", request, response,
+      [this](v1::PlanJobRequest asked, const Peer& peer, auto done) {
+        const absl::Status size = CheckSize(asked.spec());
+        if (!size.ok()) return done(size);
+        services_.core.PlanJob(std::move(asked), CallerOf(peer), std::move(done));
+      });
 }
 
 grpc::ServerUnaryReactor* JobServiceImpl::GetJob(grpc::CallbackServerContext* call,

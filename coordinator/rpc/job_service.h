@@ -1,4 +1,5 @@
-// JobService on gRPC. Called by gRPC threads; everything happens on the loop.
+// JobService on gRPC. Called by gRPC threads; everything happens on the loop. Jobs come as bytes,
+// so that none is parsed that would take too much memory.
 #pragma once
 
 #include "coordinator/rpc/log_reader_hub.h"
@@ -10,14 +11,8 @@ namespace muster {
 class JobServiceImpl final : public v1::JobService::CallbackService {
  public:
   // `services` and `hub` outlive the server.
-  JobServiceImpl(const ServiceContext& services, LogReaderHub& hub)
-      : services_(services), hub_(hub) {}
+  JobServiceImpl(const ServiceContext& services, LogReaderHub& hub);
 
-  grpc::ServerUnaryReactor* SubmitJob(grpc::CallbackServerContext* call,
-                                      const v1::SubmitJobRequest* request,
-                                      v1::Job* response) override;
-  grpc::ServerUnaryReactor* PlanJob(grpc::CallbackServerContext* call,
-                                    const v1::PlanJobRequest* request, v1::Plan* response) override;
   grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* call,
                                    const v1::GetJobRequest* request, v1::Job* response) override;
   grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext* call,
@@ -35,6 +30,11 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
       grpc::CallbackServerContext* call, const v1::ReadLogsRequest* request) override;
 
  private:
+  grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* call,
+                                   const grpc::ByteBuffer* request, v1::Job* response);
+  grpc::ServerUnaryReactor* Plan(grpc::CallbackServerContext* call, const grpc::ByteBuffer* request,
+                                 v1::Plan* response);
+
   const ServiceContext& services_;
   LogReaderHub& hub_;
 };

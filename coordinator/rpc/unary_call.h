@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "common/base/mutex.h"
+#include "common/rpc/bounded_message.h"
 #include "common/rpc/grpc_status.h"
+#include "common/rpc/limits.h"
 #include "coordinator/rpc/service_context.h"
 
 namespace muster {
@@ -57,6 +59,11 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
   const std::shared_ptr<UnaryReply<Response>> reply_;
 };
 
+// What a request may be, and take in memory when it is parsed. Requests that come parsed already
+// are those that cannot grow large.
+inline constexpr MessageBounds kRequestBounds{.wire_bytes = kMaxMessageBytes,
+                                              .memory_bytes = size_t{64} << 20};
+
 // Runs `start(request, peer, done)` on the loop when the peer may call `method`; `done` takes an
 // absl::StatusOr<Response>.
 template <typename Request, typename Response, typename Start>
@@ -76,6 +83,25 @@ grpc::ServerUnaryReactor* ServeUnary(const ServiceContext& services,
           [reply](absl::StatusOr<Response> result) { reply->Finish(std::move(result)); });
   });
   return reactor;
+}
+
+// The same for a request that comes as bytes: it is parsed when the peer may call `method` and it
+// is not too large.
+template <typename Request, typename Response, typename Start>
+grpc::ServerUnaryReactor* ServeUnaryBytes(const ServiceContext& services,
+                                          grpc::CallbackServerContext* call,
+                                          std::string_view method, const grpc::ByteBuffer* request,
+                                          Response* response, Start start) {
+  Request parsed;
+  if (Authorize(services, *call, method).role != Role::kNobody) {
+    const absl::Status status = ParseBounded(*request, kRequestBounds, &parsed);
+    if (!status.ok()) {
+      auto* reactor = new UnaryReactor<Response>(response);
+      reactor->Finish(ToGrpc(status));
+      return reactor;
+    }
+  }
+  return ServeUnary(services, call, method, &parsed, response, std::move(start));
 }
 
 }  // namespace muster

@@ -37,6 +37,17 @@ TEST_F(JobServiceTest, RefusesASpecThatIsTooLarge) {
   EXPECT_THAT(status.error_message(), testing::HasSubstr("at most"));
 }
 
+TEST_F(JobServiceTest, RefusesASpecThatWouldTakeTooMuchMemory) {
+  v1::SubmitJobRequest request;
+  for (int i = 0; i < 400'000; ++i) (void)request.mutable_spec()->add_hosts();
+  ASSERT_LT(request.ByteSizeLong(), 1u << 20);
+  v1::Job job;
+  const auto context = MakeContext();
+  const grpc::Status status = jobs_->SubmitJob(context.get(), request, &job);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(job.job_id(), "");
+}
+
 TEST_F(JobServiceTest, FindsNoJobThatDoesNotExist) {
   v1::GetJobRequest request;
   request.set_job_id("nothing");
