@@ -82,7 +82,7 @@ void CoordinatorCore::Impl::SubmitJob(v1::SubmitJobRequest request, Caller calle
       internal::JobSubmitted& submitted = *event.mutable_submitted();
       submitted.set_request_id(request.request_id());
       submitted.set_submitter(caller.user);
-      for (std::string& warning : SpecWarnings(request.spec())) {
+      for (std::string& warning : SpecWarnings(request.spec(), nodes_.terms().heartbeat_interval)) {
         submitted.add_warnings(std::move(warning));
       }
       *submitted.mutable_spec() = std::move(*request.mutable_spec());
@@ -126,7 +126,8 @@ void CoordinatorCore::Impl::PlanJob(v1::PlanJobRequest request, Caller caller,
         const v1::HostEntry& host = spec.hosts(static_cast<int>(index));
         plan->add_warnings(fmt::format("no node serves {} at present", host.host()));
       }
-      for (std::string& warning : SpecWarnings(spec)) plan->add_warnings(std::move(warning));
+      for (std::string& warning : SpecWarnings(spec, nodes_.terms().heartbeat_interval))
+        plan->add_warnings(std::move(warning));
     }
     done(std::move(plan));
   });

@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "common/base/annotate.h"
+#include "coordinator/core/job_text.h"
+#include "coordinator/core/proto_time.h"
 #include "coordinator/plan/plan_job.h"
 
 namespace muster {
@@ -142,8 +144,15 @@ absl::Status CheckSpec(const v1::JobSpec& spec, const Caller& caller) {
   return problems.ToStatus();
 }
 
-std::vector<std::string> SpecWarnings(const v1::JobSpec& spec) {
+std::vector<std::string> SpecWarnings(const v1::JobSpec& spec, Duration heartbeat_interval) {
   std::vector<std::string> warnings;
+  const v1::CoordinatorLossPolicy& loss = spec.on_coordinator_loss();
+  if (loss.has_stop_after() && ToDuration(loss.stop_after()) < 3 * heartbeat_interval) {
+    warnings.push_back(fmt::format(
+        "on_coordinator_loss: stop-after {} is less than three heartbeats ({}): a short delay may "
+        "stop the ranks",
+        DescribeDuration(ToDuration(loss.stop_after())), DescribeDuration(3 * heartbeat_interval)));
+  }
   if (spec.bind() == "cores") {
     warnings.push_back("bind cores: this version does not bind ranks to processors");
   }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "coordinator/core/caller.h"
 #include "muster/v1/job_spec.pb.h"
 
@@ -16,8 +17,9 @@ namespace muster {
 // it is not known. What this version does not support is refused, never silently left out.
 absl::Status CheckSpec(const v1::JobSpec& spec, const Caller& caller);
 
-// Things that are accepted and have no effect yet, for the user to know. They change how fast a job
-// runs or what is checked before, not what it does.
-std::vector<std::string> SpecWarnings(const v1::JobSpec& spec);
+// Things that are accepted and that the user should know: what has no effect yet (it changes how
+// fast a job runs or what is checked before, not what it does), and what is asking for trouble
+// where nodes hear from the coordinator every `heartbeat_interval`.
+std::vector<std::string> SpecWarnings(const v1::JobSpec& spec, Duration heartbeat_interval);
 
 }  // namespace muster

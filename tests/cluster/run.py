@@ -36,8 +36,13 @@ def why_not() -> str:
     for tool in ("unshare", "nsenter", "setpriv", "ip", "tc", "nft"):
         if shutil.which(tool) is None:
             return f"needs {tool}"
-    probe = subprocess.run(["unshare", *NAMESPACES, "--uts", "--ipc", "--cgroup", "nft", "add", "table", "inet", "probe"],
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    with open("/proc/self/uid_map", encoding="ascii") as stream:
+        if all(int(line.split()[2]) <= 1000 for line in stream):
+            return "needs more than one user id: this is a user namespace"
+    # All that the suite does to be on its own, once.
+    probe = subprocess.run(["unshare", *NAMESPACES, "--uts", "--ipc", "--cgroup", "--mount-proc", "sh", "-ec",
+                            "mount -t tmpfs tmpfs /mnt; ip link add probe type bridge; ip link add one type veth peer name two;"
+                            "nft add table inet probe"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     return f"no namespaces here: {probe.stdout.decode().strip()}" if probe.returncode != 0 else ""
 
 

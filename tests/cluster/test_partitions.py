@@ -61,7 +61,7 @@ class Partitions(ClusterTest):
     def test_ranks_stop_by_themselves_without_coordinator_and_agent(self) -> None:
         """on_coordinator_loss: stop-after is kept by the shim, whatever becomes of the agent."""
         cluster = self.cluster(2).start()
-        job = cluster.submit(on_coordinator_loss="stop-after 4s")
+        job = cluster.submit(on_coordinator_loss="stop-after 4s")  # Less than is wise, to be quick.
         job.running(2)
         alone = cluster.nodes[1]
         alone.cut()

@@ -100,6 +100,17 @@ TEST(Submit, WarnsOfWhatHasNoEffectYet) {
   EXPECT_EQ(job->warnings_size(), 3);
 }
 
+TEST(Submit, WarnsOfALeaseThatADelayEnds) {
+  World world;
+  v1::JobSpec spec = world.Spec({"node-1"});
+  for (const auto& [after, warnings] : {std::pair(5, 1), std::pair(6, 0)}) {
+    spec.mutable_on_coordinator_loss()->mutable_stop_after()->set_seconds(after);
+    const auto job = world.TrySubmit(spec);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_EQ(job->warnings_size(), warnings) << after;
+  }
+}
+
 TEST(Submit, ABareHostCountsWhenItsNodeIsKnown) {
   World world;
   v1::JobSpec spec = world.Spec({"node-1"}, 0);
