@@ -43,6 +43,7 @@ Claim NodeIdentity::Judge(const internal::NodeRecord& record, const v1::Hello& h
   const bool new_rival =
       !rival_.has_value() || rival_->hello.agent_instance_id() != hello.agent_instance_id();
   if (new_rival) rival_ = Rival{.hello = hello, .since = now};
+  rival_->last = now;
   other_ = DescribeOther(hello);
   return Claim::kTooEarly;
 }
@@ -67,6 +68,8 @@ void NodeIdentity::Take(internal::NodeRecord& record, const v1::Hello& hello) {
 
 bool NodeIdentity::ShowsACopy(internal::NodeRecord& record, const Contact& contact, TimePoint now) {
   if (!rival_.has_value() || now - rival_->since < contact.lease) return false;
+  // Who came once may have been the successor of a process whose last words came late.
+  if (rival_->last - rival_->since < contact.lease / 2) return false;
   if (rival_->hello.boot_id() != record.boot_id()) {
     internal::EarlierBoot boot;
     boot.set_boot_id(rival_->hello.boot_id());

@@ -4,8 +4,9 @@
 //
 //   * Another process follows at once when the connection of the one before is gone.
 //   * Another boot follows when nothing was heard for a lease: by then the one before is lost.
-//   * Who comes earlier has to wait. When the known one is still heard a lease after that, there
-//     are two: the later one is a copy, and is not served any more.
+//   * Who comes earlier has to wait. When the known one is still heard a lease after that, and the
+//     other one was back meanwhile, there are two: the later one is a copy, and not served any
+//     more.
 //   * What was followed never comes back: a greeting of it is one of a copy, too.
 //
 // Pure but for its own state; one per node, owned by its NodeEntry.
@@ -60,6 +61,8 @@ class NodeIdentity {
   struct Rival {
     v1::Hello hello;
     TimePoint since{};
+    // Of its newest greeting.
+    TimePoint last{};
   };
 
   static void Bar(internal::NodeRecord& record, internal::EarlierBoot boot);

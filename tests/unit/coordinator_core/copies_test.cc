@@ -127,6 +127,20 @@ TEST(Copies, InAnotherProcessOfTheSameMachineAreNotServed) {
   EXPECT_FALSE(world.Agent("node-1").closed.has_value());
 }
 
+TEST(Copies, WhoCameOnceIsNoCopyYet) {
+  Alarms alarms;
+  World world(alarms.Options());
+  world.Join("node-1");
+  Copy once(world, world.Agent("node-1"), "node-1-boot-1");
+  once.Greet();
+  once.Leave();
+  world.Run(seconds(60));
+  EXPECT_THAT(alarms.texts, IsEmpty());
+  world.Disconnect("node-1");
+  once.Greet();
+  EXPECT_EQ(once.refused(), absl::StatusCode::kOk);
+}
+
 TEST(Copies, AProcessThatEndedIsFollowedAtOnce) {
   Alarms alarms;
   World world(alarms.Options());
