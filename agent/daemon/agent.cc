@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "agent/daemon/join.h"
+#include "agent/node/coordinator_socket.h"
 #include "agent/node/facts.h"
 #include "agent/supervise/cgroup.h"
 #include "common/base/annotate.h"
@@ -115,7 +116,7 @@ absl::Status Agent::Start() {
   users_ = std::make_unique<SystemUserGate>(
       loop_, UserGateOptions{.own_name = AccountName(::geteuid()),
                              .is_root = ::geteuid() == 0,
-                             .trusts_coordinator = IsUnixTarget(config_.coordinator),
+                             .coordinator_socket = SocketPathOf(config_.coordinator),
                              .allow_file = config_.allow_file,
                              .allowed = config_.allowed_users});
   core_ = std::make_unique<AgentCore>(loop_, store_, *launcher_, *users_,

@@ -1,5 +1,6 @@
 #include "agent/node/system_user_gate.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <grp.h>
 #include <pwd.h>
@@ -15,9 +16,11 @@
 #include <thread>
 #include <utility>
 
+#include "agent/node/coordinator_socket.h"
 #include "common/base/annotate.h"
 #include "common/base/mutex.h"
 #include "common/io/atomic_file.h"
+#include "common/io/unique_fd.h"
 
 namespace muster {
 namespace {
@@ -174,9 +177,9 @@ void SystemUserGate::Admit(const std::string& user, Done done) {
                     "served by an agent that runs as root",
                     options_.own_name, user, options_.own_name)));
   }
-  if (options_.trusts_coordinator) {
+  if (IsSocketOf(options_.coordinator_socket, ::geteuid())) {
     if (self) return answer(RunAs{});
-    return LookUp(user, AllowList{}, std::move(done));
+    return LookUp(user, std::nullopt, std::move(done));
   }
   absl::StatusOr<AllowList> list = ReadAllowList(options_.allow_file);
   if (!list.ok()) return answer(list.status());
@@ -191,7 +194,7 @@ void SystemUserGate::Admit(const std::string& user, Done done) {
   LookUp(user, *std::move(list), std::move(done));
 }
 
-void SystemUserGate::LookUp(const std::string& user, AllowList list, Done done) {
+void SystemUserGate::LookUp(const std::string& user, std::optional<AllowList> list, Done done) {
   const auto lookup = std::make_shared<Lookup>();
   lookup->done = std::move(done);
   lookup->timer = executor_.PostAfter(
@@ -202,11 +205,10 @@ void SystemUserGate::LookUp(const std::string& user, AllowList list, Done done) 
                            user, options_.lookup_limit.count())));
       });
   const auto work = [this, alive = std::weak_ptr<int>(alive_), link = link_, lookup, user,
-                     list = std::move(list), trusted = options_.trusts_coordinator,
-                     options = options_] {
+                     list = std::move(list), options = options_] {
     absl::StatusOr<RunAs> found = FindUser(user);
-    if (found.ok() && !trusted &&
-        !list.Allows(found->name, found->uid, Memberships(*found, list.groups))) {
+    if (found.ok() && list.has_value() &&
+        !list->Allows(found->name, found->uid, Memberships(*found, list->groups))) {
       found = NotAllowed(found->name, options);
     }
     // Another name of the agent's own user.
@@ -246,10 +248,16 @@ void SystemUserGate::Answer(const std::shared_ptr<Lookup>& lookup, absl::StatusO
 }
 
 absl::StatusOr<AllowList> ReadAllowList(const std::string& path) {
+  // Not waiting for the writer of a FIFO. Looked at once it is open: the name may be another file's
+  // by then.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info = {};
-  if (::stat(path.c_str(), &info) != 0) {
+  if (!fd || ::fstat(fd.get(), &info) != 0) {
     if (errno == ENOENT) return AllowList{};
     return ErrnoStatus(errno, fmt::format("{} cannot be read", path));
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return absl::FailedPreconditionError(fmt::format("{} does not count: it is no file", path));
   }
   const bool trusted_owner = info.st_uid == 0 || info.st_uid == ::geteuid();
   if (!trusted_owner || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
@@ -259,7 +267,7 @@ absl::StatusOr<AllowList> ReadAllowList(const std::string& path) {
         path));
   }
   std::string text;
-  if (const std::error_code error = ReadFile(path, text, kMaxListBytes)) {
+  if (const std::error_code error = ReadFile(fd.get(), text, kMaxListBytes)) {
     return absl::UnavailableError(fmt::format("{} cannot be read: {}", path, error.message()));
   }
   return ParseAllowList(text, path);

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,9 @@ struct UserGateOptions {
   // Name of the user that the agent runs as (common/io/account.h), and whether that is root.
   std::string own_name;
   bool is_root = false;
-  // No allow-list counts: the coordinator is on this machine and belongs to the same user.
-  bool trusts_coordinator = false;
+  // Unix socket of the coordinator; empty when it is reached over the network. While the socket
+  // belongs to this process's user no allow-list counts: the coordinator is root already.
+  std::string coordinator_socket;
   // File of the allow-list; one that does not exist allows nobody.
   std::string allow_file;
   // Users allowed besides, by name.
@@ -46,7 +48,8 @@ class SystemUserGate final : public UserGate {
   struct Lookup;
 
   void Answer(const std::shared_ptr<Lookup>& lookup, absl::StatusOr<RunAs> answer);
-  void LookUp(const std::string& user, AllowList list, Done done);
+  // `list` that must allow the user; nothing: none.
+  void LookUp(const std::string& user, std::optional<AllowList> list, Done done);
 
   Executor& executor_;
   const UserGateOptions options_;

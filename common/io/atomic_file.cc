@@ -63,9 +63,14 @@ std::error_code ReadFile(const std::string& path, std::string& bytes, size_t max
   bytes.clear();
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return LastError();
+  return ReadFile(fd.get(), bytes, max_bytes);
+}
+
+std::error_code ReadFile(int fd, std::string& bytes, size_t max_bytes) {
+  bytes.clear();
   char chunk[16 * 1024];
   while (true) {
-    const ssize_t count = ::read(fd.get(), chunk, sizeof(chunk));
+    const ssize_t count = ::read(fd, chunk, sizeof(chunk));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return LastError();
     if (count == 0) return {};

@@ -23,5 +23,7 @@ enum class Durability { kProcessCrash, kPowerLoss };
 // Reads a whole file. More than `max_bytes`: EFBIG.
 [[nodiscard]] std::error_code ReadFile(const std::string& path, std::string& bytes,
                                        size_t max_bytes = size_t{64} << 20);
+// The same for an open file, from where it stands.
+[[nodiscard]] std::error_code ReadFile(int fd, std::string& bytes, size_t max_bytes);
 
 }  // namespace muster

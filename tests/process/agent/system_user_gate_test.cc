@@ -5,10 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pwd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <condition_variable>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <string>
@@ -16,6 +19,7 @@
 #include "common/base/annotate.h"
 #include "common/io/account.h"
 #include "common/io/event_loop.h"
+#include "common/io/unique_fd.h"
 #include "tests/testing/temp_folder.h"
 
 namespace {
@@ -84,6 +88,14 @@ class SystemUserGateTest : public ::testing::Test {
     g_wake.notify_all();
     g_wake.wait(lock, [] { return g_waiting == 0; });
     g_let_go = false;
+  }
+  static UniqueFd ListenAt(const std::string& path) {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    return fd;
   }
   static std::string TextOf(const absl::StatusOr<RunAs>& answer) {
     return std::string(MessageOf(answer.status()));
@@ -168,11 +180,54 @@ TEST_F(SystemUserGateTest, AnAgentWithoutRightsRunsItsOwnUserOnly) {
   EXPECT_THAT(TextOf(found), AllOf(HasSubstr("\"trainer\""), HasSubstr("\"nobody\"")));
 }
 
-TEST_F(SystemUserGateTest, ACoordinatorOfThisMachineMayNameAnybody) {
+TEST_F(SystemUserGateTest, ACoordinatorOfTheSameUserMayNameAnybody) {
   UserGateOptions options = Options();
-  options.trusts_coordinator = true;
+  options.coordinator_socket = folder_.path() + "/c.sock";
+  const UniqueFd listener = ListenAt(options.coordinator_socket);
   EXPECT_TRUE(Admit(options, "root")->self);
   EXPECT_EQ(Admit(options, "nobody")->name, "nobody");
+}
+
+TEST_F(SystemUserGateTest, ACoordinatorOfAnotherUserNeedsTheList) {
+  if (::geteuid() != 0) GTEST_SKIP() << "it takes root to be two users";
+  UserGateOptions options = Options();
+  const std::string directory = folder_.path() + "/run";
+  const auto refused = [&] {
+    for (const char* user : {"", "root", "nobody"}) {
+      EXPECT_TRUE(absl::IsPermissionDenied(Admit(options, user).status())) << user;
+    }
+  };
+  std::filesystem::create_directory(directory);
+  options.coordinator_socket = directory + "/c.sock";
+  refused();
+  const UniqueFd listener = ListenAt(options.coordinator_socket);
+  ASSERT_TRUE(Admit(options, "root").ok());
+  ASSERT_EQ(::chown(options.coordinator_socket.c_str(), 65534, uid_t{0} - 1), 0);
+  refused();
+  Allow("nobody\n");
+  EXPECT_EQ(Admit(options, "nobody")->name, "nobody");
+  Allow("");
+  // Where somebody else could put another name of a socket of root's.
+  ASSERT_EQ(::chown(options.coordinator_socket.c_str(), 0, uid_t{0} - 1), 0);
+  ASSERT_TRUE(Admit(options, "root").ok());
+  ASSERT_EQ(::chown(directory.c_str(), 65534, uid_t{0} - 1), 0);
+  refused();
+  ASSERT_EQ(::chown(directory.c_str(), 0, uid_t{0} - 1), 0);
+  ASSERT_EQ(::chmod(directory.c_str(), 0777), 0);
+  refused();
+  ASSERT_EQ(::chmod(directory.c_str(), 0755), 0);
+  std::filesystem::create_symlink(options.coordinator_socket, directory + "/link");
+  options.coordinator_socket = directory + "/link";
+  refused();
+}
+
+TEST_F(SystemUserGateTest, AListThatIsNoFileDoesNotCountAndHoldsUpNobody) {
+  const std::string list = folder_.path() + "/allow_users";
+  ASSERT_EQ(::mkfifo(list.c_str(), 0644), 0);
+  EXPECT_THAT(TextOf(Admit(Options(), "nobody")), HasSubstr("is no file"));
+  std::filesystem::remove(list);
+  std::filesystem::create_directory(list);
+  EXPECT_THAT(TextOf(Admit(Options(), "nobody")), HasSubstr("is no file"));
 }
 
 TEST_F(SystemUserGateTest, ADatabaseThatDoesNotAnswerFailsOneJobAndHoldsUpNobody) {
