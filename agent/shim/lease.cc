@@ -20,16 +20,23 @@ constexpr char kSharedDirectory[] = "/run/lock/muster";
 constexpr uint32_t kFirstPort = 29500;
 constexpr uint32_t kLastPort = 29999;
 
-// Makes `path` when it is missing. Empty when it is a directory in which files can be made.
-std::string UseDirectory(const std::string& path) {
+// Makes `path` when it is missing, and opens it into `fd`. Empty when it is a directory in which
+// files can be made.
+std::string UseDirectory(const std::string& path, UniqueFd& fd) {
   // Open for all, sticky: users share it, and nobody removes the files of another.
   const bool made = ::mkdir(path.c_str(), 0777) == 0;
   if (!made && errno != EEXIST) return path + ": " + ErrnoText(errno);
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!fd) return path + ": " + ErrnoText(errno);
-  if (made && ::fchmod(fd.get(), 01777) != 0) return path + ": " + ErrnoText(errno);
-  if (::faccessat(fd.get(), ".", W_OK | X_OK, AT_EACCESS) != 0)
+  UniqueFd opened(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat info = {};
+  if (!opened || ::fstat(opened.get(), &info) != 0) return path + ": " + ErrnoText(errno);
+  const bool taken_over = ::geteuid() == 0 && info.st_uid != 0;
+  if (taken_over && ::fchown(opened.get(), 0, 0) != 0) return path + ": " + ErrnoText(errno);
+  if ((made || taken_over) && ::fchmod(opened.get(), 01777) != 0) {
     return path + ": " + ErrnoText(errno);
+  }
+  if (::faccessat(opened.get(), ".", W_OK | X_OK, AT_EACCESS) != 0)
+    return path + ": " + ErrnoText(errno);
+  fd = std::move(opened);
   return "";
 }
 
@@ -39,25 +46,48 @@ bool IsOwnName(int fd) {
   struct stat info = {};
   if (::fstat(fd, &info) != 0) return false;
   if (S_ISREG(info.st_mode) && info.st_nlink == 1) return true;
-  errno = EMLINK;
+  errno = S_ISREG(info.st_mode) ? EMLINK : ENOTSUP;
   return false;
 }
 
-UniqueFd OpenLeaseFile(const std::string& path) {
+// Takes away what is there under the name of a lease and is no file, as only root can: nobody holds
+// a lease by it, and somebody may have made it to keep others from it. False when it is still
+// there.
+bool RemoveObstacle(int directory, const char* name) {
+  struct stat info = {};
+  if (::geteuid() != 0 || ::fstatat(directory, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  if (S_ISREG(info.st_mode)) return false;
+  if (!S_ISDIR(info.st_mode)) return ::unlinkat(directory, name, 0) == 0;
+  if (::unlinkat(directory, name, AT_REMOVEDIR) == 0) return true;
+  const std::string aside =
+      "not-a-lease." + std::to_string(info.st_ino) + "." + std::to_string(::getpid());
+  return ::renameat(directory, name, directory, aside.c_str()) == 0;
+}
+
+UniqueFd OpenLeaseFile(int directory, const std::string& name) {
   // Not with O_CREAT first: where fs.protected_regular is on, that is refused for files of other
   // users in a sticky directory, even to root.
   for (int attempt = 0; attempt < 10; ++attempt) {
     constexpr int kFlags = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
-    UniqueFd fd(::open(path.c_str(), O_RDWR | kFlags));
-    if (fd && !IsOwnName(fd.get())) fd.Reset();
-    if (fd) return fd;
+    UniqueFd fd(::openat(directory, name.c_str(), O_RDWR | kFlags));
+    if (fd && IsOwnName(fd.get())) return fd;
+    const int error = errno;
+    if (fd && error == EMLINK) {
+      // Another name of it, which everybody can make, must not keep others from the lease. The file
+      // may be something else, so it is locked and not written.
+      fd.Reset(::openat(directory, name.c_str(), O_RDONLY | kFlags));
+      return fd;
+    }
+    fd.Reset();
+    if (RemoveObstacle(directory, name.c_str())) continue;
+    errno = error;
     if (errno == EACCES || errno == EPERM) {
       // A lock needs no write permission; only the holder's name cannot be left in the file.
-      fd.Reset(::open(path.c_str(), O_RDONLY | kFlags));
+      fd.Reset(::openat(directory, name.c_str(), O_RDONLY | kFlags));
       return fd;
     }
     if (errno != ENOENT) return fd;
-    fd.Reset(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | kFlags, 0666));
+    fd.Reset(::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_EXCL | kFlags, 0666));
     if (fd) {
       (void)::fchmod(fd.get(), 0666);
       return fd;
@@ -139,27 +169,25 @@ bool PortIsFree(uint16_t port, std::string& reason) {
   return CanBind(AF_INET, port, reason) && CanBind(AF_INET6, port, reason);
 }
 
-std::string OpenLeaseDirectory(const std::string& wanted, std::string& problem) {
-  if (!wanted.empty()) {
-    problem = UseDirectory(wanted);
-    return problem.empty() ? wanted : "";
-  }
-  const std::string shared_problem = UseDirectory(kSharedDirectory);
-  if (shared_problem.empty()) return kSharedDirectory;
-  std::string own = "/tmp/muster-leases-" + std::to_string(::geteuid());
-  problem = UseDirectory(own);
-  if (problem.empty()) return own;
-  problem = shared_problem + "; " + problem;
-  return "";
+LeaseDirectory OpenLeaseDirectory(const std::string& wanted, std::string& problem) {
+  LeaseDirectory directory;
+  directory.path = wanted.empty() ? kSharedDirectory : wanted;
+  problem = UseDirectory(directory.path, directory.fd);
+  if (directory.fd || !wanted.empty()) return directory;
+  directory.path = "/tmp/muster-leases-" + std::to_string(::geteuid());
+  const std::string shared_problem =
+      std::exchange(problem, UseDirectory(directory.path, directory.fd));
+  if (!directory.fd) problem = shared_problem + "; " + problem;
+  return directory;
 }
 
-LeaseSet::LeaseSet(std::string directory, std::string node_id, std::string holder)
+LeaseSet::LeaseSet(LeaseDirectory directory, std::string node_id, std::string holder)
     : directory_(std::move(directory)), node_id_(std::move(node_id)), holder_(std::move(holder)) {}
 
 UniqueFd LeaseSet::Lock(const std::string& name, std::optional<std::string>& holder,
                         std::string& problem) {
-  const std::string path = directory_ + "/" + name;
-  UniqueFd fd = OpenLeaseFile(path);
+  const std::string path = directory_.path + "/" + name;
+  UniqueFd fd = OpenLeaseFile(directory_.fd.get(), name);
   if (!fd) {
     problem = "cannot open the lease file " + path + ": " + ErrnoText(errno);
     return fd;

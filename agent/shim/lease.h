@@ -14,15 +14,21 @@
 
 namespace muster::shim {
 
+struct LeaseDirectory {
+  std::string path;
+  UniqueFd fd;
+};
+
 // Finds or makes the directory of leases. `wanted` empty: /run/lock/muster, and when that cannot be
-// used /tmp/muster-leases-UID. Returns its path; empty with the reason in `problem`. A symbolic
-// link is refused.
-std::string OpenLeaseDirectory(const std::string& wanted, std::string& problem);
+// used /tmp/muster-leases-UID. Without `fd` the reason is in `problem`. A symbolic link is refused.
+// When root is the user, one that somebody else has made becomes root's: its owner may remove the
+// files of others.
+LeaseDirectory OpenLeaseDirectory(const std::string& wanted, std::string& problem);
 
 class LeaseSet {
  public:
   // `directory`: from OpenLeaseDirectory. `holder`: who holds the leases, as told to others.
-  LeaseSet(std::string directory, std::string node_id, std::string holder);
+  LeaseSet(LeaseDirectory directory, std::string node_id, std::string holder);
 
   // Takes a slot of the node. Empty on success, else what is wrong, with the present holder.
   std::string TakeSlot(uint32_t slot);
@@ -42,7 +48,7 @@ class LeaseSet {
   // it.
   UniqueFd Lock(const std::string& name, std::optional<std::string>& holder, std::string& problem);
 
-  std::string directory_;
+  LeaseDirectory directory_;
   std::string node_id_;
   std::string holder_;
   std::map<uint32_t, UniqueFd> slots_;

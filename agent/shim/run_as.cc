@@ -1,6 +1,7 @@
 #include "agent/shim/run_as.h"
 
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/keyctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -35,6 +36,11 @@ const char* BecomeUser(const UserIds& user) {
     errno = EPERM;
     return "setuid";
   }
+  // What a service manager made inheritable outlives the change of the user, and would come to life
+  // in a program whose file has it.
+  __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  const __user_cap_data_struct none[2] = {};
+  if (user.uid != 0 && ::syscall(SYS_capset, &header, none) != 0) return "capset";
   // The keys of the shim's session are not the user's. Refused in many containers, where there are
   // none either.
   (void)::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr);

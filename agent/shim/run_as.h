@@ -20,9 +20,9 @@ struct UserIds {
 UserIds UserIdsOf(const internal::ShimRunAs& user);
 
 // Gives up what this process is and becomes `user`: groups, group, user, in this order, then looks
-// whether that is so and cannot be undone, and leaves the session's keyring. Null when it is done,
-// else the name of the step that failed, with errno. The parent death signal is gone afterwards.
-// Makes system calls only.
+// whether that is so and cannot be undone, gives up inheritable capabilities, and leaves the
+// session's keyring. Null when it is done, else the name of the step that failed, with errno. The
+// parent death signal is gone afterwards. Makes system calls only.
 const char* BecomeUser(const UserIds& user);
 
 }  // namespace muster::shim

@@ -35,12 +35,14 @@ enum Step : int {
   kStepGroup,
   kStepUser,
   kStepStillRoot,
+  kStepCapabilities,
   kStepDirectory,
   kStepExec,
 };
-constexpr const char* kStepNames[] = {
-    "prctl",     "stdio",     "cgroup",    "close_range", "setsid", "signals", "oom_score_adj",
-    "setrlimit", "setgroups", "setresgid", "setresuid",   "setuid", "chdir",   "execve"};
+constexpr const char* kStepNames[] = {"prctl",     "stdio",     "cgroup",        "close_range",
+                                      "setsid",    "signals",   "oom_score_adj", "setrlimit",
+                                      "setgroups", "setresgid", "setresuid",     "setuid",
+                                      "capset",    "chdir",     "execve"};
 
 struct ChildReport {
   int step;

@@ -164,14 +164,14 @@ void Supervisor::Prepare() {
 
 void Supervisor::TakeLeases() {
   std::string problem;
-  const std::string directory = OpenLeaseDirectory(bootstrap_.lease_directory(), problem);
-  if (directory.empty()) {
+  LeaseDirectory directory = OpenLeaseDirectory(bootstrap_.lease_directory(), problem);
+  if (!directory.fd) {
     problems_.push_back({"lease-directory", "the directory of leases cannot be used: " + problem});
     return;
   }
   const std::string holder =
       bootstrap_.holder().empty() ? "job " + bootstrap_.job_id() : bootstrap_.holder();
-  leases_.emplace(directory, bootstrap_.node_id(), holder);
+  leases_.emplace(std::move(directory), bootstrap_.node_id(), holder);
   for (const uint32_t slot : bootstrap_.slots()) {
     problem = leases_->TakeSlot(slot);
     if (!problem.empty()) problems_.push_back({"slot-lease", problem});

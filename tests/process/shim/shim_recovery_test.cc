@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -293,11 +294,49 @@ TEST_F(ShimRecovery, ALeaseFileThatIsASecondNameOfAnotherIsLeftAlone) {
       File("leases/slot.") + shim_.bootstrap.node_id() + "." + std::to_string(0);
   std::filesystem::create_hard_link(File("precious"), lease);
   shim_.bootstrap.set_lease_directory(File("leases"));
-  EXPECT_FALSE(shim_.StartAndPrepare());
-  EXPECT_THAT(shim_.Problems(), HasSubstr("slot-lease: "));
+  // Anybody can make one, so it must not keep others from the slot either.
+  EXPECT_TRUE(shim_.StartAndPrepare()) << shim_.Problems();
+  ShimClient second(folder_.path(), "b", File("leases"));
+  second.AddProbe({});
+  EXPECT_FALSE(second.StartAndPrepare());
+  EXPECT_THAT(second.Problems(), HasSubstr("slot 0 of "));
   std::string text;
   std::getline(std::ifstream(File("precious")), text);
   EXPECT_EQ(text, "keep me");
+}
+
+TEST_F(ShimRecovery, WhatIsNoFileKeepsRootFromNoLease) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root removes what others have made";
+  std::filesystem::create_directory(File("leases"));
+  const auto lease = [&](int slot) {
+    return File("leases/slot.") + shim_.bootstrap.node_id() + "." + std::to_string(slot);
+  };
+  std::filesystem::create_symlink("/nonexistent/muster", lease(0));
+  std::filesystem::create_directory(lease(1));
+  std::filesystem::create_directory(lease(2));
+  std::ofstream(lease(2) + "/full") << "x";
+  ASSERT_EQ(::mkfifo(lease(3).c_str(), 0666), 0);
+  for (int slot = 0; slot < 4; ++slot) shim_.AddProbe({});
+  shim_.bootstrap.set_lease_directory(File("leases"));
+  EXPECT_TRUE(shim_.StartAndPrepare()) << shim_.Problems();
+  for (int slot = 0; slot < 4; ++slot) {
+    EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(lease(slot))))
+        << slot;
+  }
+}
+
+// Who made it could otherwise take away the leases of others.
+TEST_F(ShimRecovery, RootTakesOverADirectoryOfLeases) {
+  if (::geteuid() != 0) GTEST_SKIP() << "it takes root to be two users";
+  std::filesystem::create_directory(File("leases"));
+  ASSERT_EQ(::chown(File("leases").c_str(), 65534, 65534), 0);
+  shim_.AddProbe({});
+  shim_.bootstrap.set_lease_directory(File("leases"));
+  EXPECT_TRUE(shim_.StartAndPrepare()) << shim_.Problems();
+  struct stat info = {};
+  ASSERT_EQ(::stat(File("leases").c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, 0u);
+  EXPECT_EQ(info.st_mode & 07777, 01777u);
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -63,6 +65,21 @@ TEST_F(ShimUser, RanksHaveTheNumbersOfTheUserAndNoRights) {
             HasSubstr("Gid:\t54322\t54322\t54322\t54322\n"), HasSubstr("Groups:\t54322 54323 \n"),
             HasSubstr("CapPrm:\t0000000000000000\n"), HasSubstr("CapEff:\t0000000000000000\n"),
             HasSubstr("CapAmb:\t0000000000000000\n")));
+}
+
+// An agent may have been started with some, by a service manager or in a container.
+TEST_F(ShimUser, RanksInheritNoCapabilities) {
+  __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  __user_cap_data_struct before[2] = {};
+  ASSERT_EQ(::syscall(SYS_capget, &header, before), 0);
+  __user_cap_data_struct more[2] = {before[0], before[1]};
+  more[0].inheritable |= 1u << CAP_CHOWN;
+  ASSERT_EQ(::syscall(SYS_capset, &header, more), 0);
+  AddShell("grep CapInh /proc/self/status");
+  const bool ended = shim_.RunToEnd();
+  ASSERT_EQ(::syscall(SYS_capset, &header, before), 0);
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(shim_.Log(0).stdout_bytes, "CapInh:\t0000000000000000\n");
 }
 
 TEST_F(ShimUser, RanksCannotReachWhatIsRoots) {
