@@ -55,8 +55,9 @@ void CoordinatorCore::SignalJob(v1::SignalJobRequest request, Caller caller,
                                 Reply<v1::SignalJobResponse> done) {
   impl_->SignalJob(std::move(request), std::move(caller), std::move(done));
 }
-void CoordinatorCore::ListNodes(v1::ListNodesRequest request, Reply<v1::ListNodesResponse> done) {
-  impl_->ListNodes(std::move(request), std::move(done));
+void CoordinatorCore::ListNodes(v1::ListNodesRequest request, Caller caller,
+                                Reply<v1::ListNodesResponse> done) {
+  impl_->ListNodes(std::move(request), std::move(caller), std::move(done));
 }
 
 absl::StatusOr<WatchHandle> CoordinatorCore::WatchJob(const JobId& job, const Caller& caller,

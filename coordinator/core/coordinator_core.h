@@ -175,7 +175,7 @@ class CoordinatorCore {
   // Answers once the request is stored; the job may still be STOPPING.
   void CancelJob(v1::CancelJobRequest request, Caller caller, Reply<v1::Job> done);
   void SignalJob(v1::SignalJobRequest request, Caller caller, Reply<v1::SignalJobResponse> done);
-  void ListNodes(v1::ListNodesRequest request, Reply<v1::ListNodesResponse> done);
+  void ListNodes(v1::ListNodesRequest request, Caller caller, Reply<v1::ListNodesResponse> done);
 
   // Begins a watch; OnUpdateReady follows soon. NOT_FOUND when there is no such job.
   absl::StatusOr<WatchHandle> WatchJob(const JobId& job, const Caller& caller, JobWatcher* watcher);

@@ -256,12 +256,18 @@ void CoordinatorCore::Impl::SignalJob(v1::SignalJobRequest request, Caller calle
   });
 }
 
-void CoordinatorCore::Impl::ListNodes(v1::ListNodesRequest, Reply<v1::ListNodesResponse> done) {
-  Answer([this, done = std::move(done)] {
+void CoordinatorCore::Impl::ListNodes(v1::ListNodesRequest, Caller caller,
+                                      Reply<v1::ListNodesResponse> done) {
+  Answer([this, caller = std::move(caller), done = std::move(done)] {
     v1::ListNodesResponse response;
     const TimePoint now = executor_.clock().Now();
     for (const auto& [id, node] : nodes_.nodes()) {
-      *response.add_nodes() = ViewNode(node, nodes_, jobs_, now);
+      v1::Node& view = *response.add_nodes();
+      view = ViewNode(node, nodes_, jobs_, now);
+      const auto jobs = std::exchange(*view.mutable_job_ids(), {});
+      for (const std::string& job : jobs) {
+        if (MaySee(JobId(job), caller)) view.add_job_ids(job);
+      }
     }
     done(std::move(response));
   });

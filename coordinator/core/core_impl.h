@@ -54,7 +54,7 @@ class CoordinatorCore::Impl {
   void ListJobs(v1::ListJobsRequest request, Caller caller, Reply<v1::ListJobsResponse> done);
   void CancelJob(v1::CancelJobRequest request, Caller caller, Reply<v1::Job> done);
   void SignalJob(v1::SignalJobRequest request, Caller caller, Reply<v1::SignalJobResponse> done);
-  void ListNodes(v1::ListNodesRequest request, Reply<v1::ListNodesResponse> done);
+  void ListNodes(v1::ListNodesRequest request, Caller caller, Reply<v1::ListNodesResponse> done);
   absl::StatusOr<WatchHandle> WatchJob(const JobId& job, const Caller& caller, JobWatcher* watcher);
   std::optional<JobUpdate> TakeUpdate(WatchHandle watch) { return watches_.Take(watch); }
   void Unwatch(WatchHandle watch) { watches_.Remove(watch); }

@@ -8,8 +8,8 @@ grpc::ServerUnaryReactor* NodeServiceImpl::ListNodes(grpc::CallbackServerContext
                                                      const v1::ListNodesRequest* request,
                                                      v1::ListNodesResponse* response) {
   return ServeUnary(services_, call, "/muster.v1.NodeService/ListNodes", request, response,
-                    [this](v1::ListNodesRequest asked, const Peer&, auto done) {
-                      services_.core.ListNodes(std::move(asked), std::move(done));
+                    [this](v1::ListNodesRequest asked, const Peer& peer, auto done) {
+                      services_.core.ListNodes(std::move(asked), CallerOf(peer), std::move(done));
                     });
 }
 

@@ -10,6 +10,7 @@
 namespace muster::testing {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -104,6 +105,22 @@ TEST(Callers, ListsShowOnesOwnAndAdminsAll) {
   EXPECT_EQ(List(world, kBob), of_bob);
   EXPECT_EQ(List(world, kBob, 1), of_bob);
   EXPECT_THAT(List(world, kUnknown), IsEmpty());
+}
+
+TEST(Callers, NodesShowOnesOwnJobsAndAdminsAll) {
+  World world;
+  world.Join("node-1", 2);
+  const JobId job = world.Submit(world.Spec({"node-1"}));
+  const auto jobs_on_node = [&](const Caller& caller) {
+    const auto nodes = world.Await<v1::ListNodesResponse>(
+        [&](auto done) { world.core().ListNodes({}, caller, std::move(done)); });
+    const auto& ids = nodes->nodes(0).job_ids();
+    return std::vector<std::string>(ids.begin(), ids.end());
+  };
+  EXPECT_THAT(jobs_on_node(kAlice), ElementsAre(job.value()));
+  EXPECT_THAT(jobs_on_node(kAdmin), ElementsAre(job.value()));
+  EXPECT_THAT(jobs_on_node(kBob), IsEmpty());
+  EXPECT_THAT(jobs_on_node(kUnknown), IsEmpty());
 }
 
 TEST(Callers, RequestIdsAreOnesOwn) {
