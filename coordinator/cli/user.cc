@@ -83,8 +83,8 @@ int RunUser(Arguments arguments, Reporter& reporter) {
   const std::string text =
       "usage: coordinator user add|list|remove [NAME] [flags]\n"
       "\n"
-      "People who submit jobs over the network. `user remove NAME` is `revoke user NAME`. Each "
-      "command has --help.\n";
+      "People who submit jobs over the network. `user remove NAME` is `revoke user NAME`; with "
+      "--free-name the name can be added again. Each command has --help.\n";
   if (what == "--help" || what == "-h") return PrintResult(text, reporter);
   reporter.Say(what.empty() ? "user: expected add, list or remove"
                             : fmt::format("user: expected add, list or remove, got '{}'", what));

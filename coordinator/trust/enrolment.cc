@@ -73,17 +73,19 @@ std::optional<JoinRefusal> CheckMember(const std::optional<Member>& member,
   if (member->revoked) {
     return JoinRefusal{JoinRefused::REVOKED,
                        fmt::format("the {} '{}' was revoked (join with another name, or have an "
-                                   "administrator remove it first)",
-                                   kind, member->name)};
+                                   "administrator free this one: coordinator revoke {} {} "
+                                   "--free-name)",
+                                   kind, member->name, kind, member->name)};
   }
   if (member->spki_sha256 == spki_sha256) return std::nullopt;
   // People have several machines, and a token for one is made for this very person.
   if (member->kind == IdentityKind::kUser) return std::nullopt;
-  return JoinRefusal{JoinRefused::NAME_TAKEN,
-                     fmt::format("there is another {} '{}', which joined at {} with another key "
-                                 "(join with another name, or have an administrator remove it "
-                                 "first)",
-                                 kind, member->name, FormatUtc(member->joined_at))};
+  return JoinRefusal{
+      JoinRefused::NAME_TAKEN,
+      fmt::format("there is another {} '{}', which joined at {} with another key "
+                  "(join with another name, or have an administrator free this one: "
+                  "coordinator revoke {} {} --free-name)",
+                  kind, member->name, FormatUtc(member->joined_at), kind, member->name)};
 }
 
 // The certificate that this very request has been answered with a moment ago, if it has.
