@@ -60,8 +60,9 @@ struct CommandLine {
   bool json = false;
 };
 
-// Parses `agent run ...`, `agent join ...` or `agent doctor ...`, looks at `environment`, which holds the environment
-// of the process, and reads the configuration file. Flags win over variables, those over the file.
+// Parses `agent run ...`, `agent join ...` or `agent doctor ...`, looks at `environment`, which
+// holds the environment of the process, and reads the configuration file. Flags win over variables,
+// those over the file.
 CommandLine ParseCommandLine(int argc, const char* const* argv, const char* const* environment);
 
 // The value of `name` among `NAME=value` strings.

@@ -81,7 +81,7 @@ int RunUser(Arguments arguments, Reporter& reporter) {
   if (what == "list") return List(arguments.subspan(1), reporter);
   if (what == "remove") return Remove(arguments.subspan(1), reporter);
   const std::string text =
-      "usage: coordinator user add|list|remove [NAME] [flags]\n"
+      "usage: coordinator user add|list|remove [flags]\n"
       "\n"
       "People who submit jobs over the network. `user remove NAME` is `revoke user NAME`; with "
       "--free-name the name can be added again. Each command has --help.\n";

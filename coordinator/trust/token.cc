@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "common/crypto/join_token.h"
@@ -23,6 +24,12 @@ std::vector<std::string> ProblemsOf(const TokenWish& wish) {
   if (!wish.bound_name.empty() && !IsIdentityName(wish.role, wish.bound_name)) {
     problems.push_back(
         fmt::format("'{}' is no valid name (1 to 63 of a-z, 0-9 and - inside)", wish.bound_name));
+  }
+  // Nodes take a number for the user who has it.
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (user && !wish.bound_name.empty() &&
+      std::all_of(wish.bound_name.begin(), wish.bound_name.end(), digit)) {
+    problems.push_back(fmt::format("'{}' is a number, not a user's name", wish.bound_name));
   }
   if (!wish.bound_network.empty() && !ParseIpNetwork(wish.bound_network)) {
     problems.push_back(fmt::format(

@@ -135,8 +135,7 @@ TEST_F(JoinTest, RefusesATakenName) {
 
 TEST_F(JoinTest, AUserMayHaveSeveralMachinesAndIsRevokedOnAllOfThem) {
   const auto join = [&] {
-    JoinOptions options =
-        Options(Token({.role = IdentityKind::kUser, .bound_name = "alice"}), "");
+    JoinOptions options = Options(Token({.role = IdentityKind::kUser, .bound_name = "alice"}), "");
     options.kind = IdentityKind::kUser;
     return TryJoin(options);
   };

@@ -83,9 +83,11 @@ TEST_F(ShimUser, RanksInheritNoCapabilities) {
 }
 
 TEST_F(ShimUser, RanksCannotReachWhatIsRoots) {
-  // The folder of the attempt holds locks, records and everybody's output.
+  // The folder of the attempt holds locks, records and everybody's output; it alone must protect
+  // them.
+  ::chmod(folder_.path().c_str(), 0755);
   AddShell("cat '" + shim_.directory() + "/events.rec'");
-  AddShell("echo x > '" + folder_.path() + "/leases/mine'");
+  AddShell("echo x >> '" + shim_.directory() + "/rank-00000.log'");
   AddShell("kill -0 $PPID");
   ASSERT_TRUE(shim_.RunToEnd());
   for (uint32_t rank : {0u, 1u, 2u}) EXPECT_NE(CodeOf(rank), 0) << rank;

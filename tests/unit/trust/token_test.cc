@@ -44,6 +44,16 @@ TEST(CreateToken, TellsAllThatIsWrong) {
   }
 }
 
+TEST(CreateToken, ANumberIsNoUser) {
+  for (const char* name : {"0", "1000", "65534"}) {
+    const auto made =
+        CreateToken({.role = IdentityKind::kUser, .bound_name = name}, Sha256("ca"), kNow);
+    EXPECT_THAT(std::string(MessageOf(made.status())), HasSubstr("is a number")) << name;
+  }
+  EXPECT_TRUE(
+      CreateToken({.role = IdentityKind::kUser, .bound_name = "user7"}, Sha256("ca"), kNow).ok());
+}
+
 TEST(CreateToken, MakesNoAdmins) {
   for (const IdentityKind role : {IdentityKind::kAdmin, IdentityKind::kCoordinator}) {
     EXPECT_FALSE(CreateToken({.role = role, .bound_name = "x"}, Sha256("ca"), kNow).ok());
