@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 v1::ListNodesResponse Nodes(World& world) {
   return *world.Await<v1::ListNodesResponse>(
-      [&](auto done) { world.core().ListNodes({}, std::move(done)); });
+      [&](auto done) { world.core().ListNodes({}, {"root", true}, std::move(done)); });
 }
 
 TEST(Clocks, OfNodesAreComparedWithTheCoordinators) {
