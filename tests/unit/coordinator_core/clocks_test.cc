@@ -13,8 +13,9 @@ using std::chrono::seconds;
 using ::testing::HasSubstr;
 
 v1::ListNodesResponse Nodes(World& world) {
-  return *world.Await<v1::ListNodesResponse>(
-      [&](auto done) { world.core().ListNodes({}, {"root", true}, std::move(done)); });
+  return *world.Await<v1::ListNodesResponse>([&](auto done) {
+    world.core().ListNodes({}, {"root", true}, std::move(done));
+  });
 }
 
 TEST(Clocks, OfNodesAreComparedWithTheCoordinators) {

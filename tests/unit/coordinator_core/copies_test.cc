@@ -68,8 +68,9 @@ class Copy {
 };
 
 v1::Node NodeOf(World& world, const std::string& name) {
-  const auto nodes = world.Await<v1::ListNodesResponse>(
-      [&](auto done) { world.core().ListNodes({}, {"root", true}, std::move(done)); });
+  const auto nodes = world.Await<v1::ListNodesResponse>([&](auto done) {
+    world.core().ListNodes({}, {"root", true}, std::move(done));
+  });
   for (const v1::Node& node : nodes->nodes()) {
     if (node.node_id() == name) return node;
   }
