@@ -68,8 +68,19 @@ int List(Arguments arguments, Reporter& reporter) {
 }
 
 int Remove(Arguments arguments, Reporter& reporter) {
-  std::vector<std::string> words = {"user"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::string server;
+  std::string name;
+  bool free_name = false;
+  Flags flags(
+      "user remove NAME [flags]",
+      "Shuts a user out on all machines, at once and for good, as `revoke user NAME` does.");
+  flags.Positional("NAME", &name);
+  flags.Switch("free-name", &free_name, "let somebody else, or the same person, join as NAME");
+  AddServerFlag(flags, &server);
+  if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
+  std::vector<std::string> words = {"user", name};
+  if (free_name) words.push_back("--free-name");
+  if (!server.empty()) words.insert(words.end(), {"--server", server});
   return RunRevoke(words, reporter);
 }
 

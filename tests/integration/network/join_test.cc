@@ -203,6 +203,37 @@ TEST_F(JoinedNodes, TheCertificateOfANodeSubmitsAndReadsNothing) {
   }
 }
 
+// As in a batch script of Slurm: agents for this job only, hosts from the allocation.
+TEST_F(JoinedNodes, AnAllocationOfSlurmIsAClusterForItsTime) {
+  EXPECT_EQ(Init().Wait(), 0);
+  Serve();
+  Token(1);
+  EXPECT_EQ(box_.Run({"token", "create", "--nodes", "2", "--token-file", "token"}).Wait(), 0);
+  for (const std::string name : {"node-1", "node-2"}) {
+    agents_.push_back(Agent({"run", "--ephemeral", "--join", address_, "--token-file", "token",
+                             "--node-id", name, "--state-dir", name, "--allow-root"}));
+  }
+  box_.Set("SLURM_JOB_NODELIST", "node-[1-2]");
+  box_.Set("SLURM_TASKS_PER_NODE", "2,1");
+  box_.Write(
+      "job.yaml",
+      "hosts: [{host: elsewhere, slots: 9}]\ncommand: [sh, -c, 'echo $RANK of $WORLD_SIZE']\n");
+  CommandRun job = box_.Run({"submit", "--hosts-from", "slurm", "job.yaml"});
+  EXPECT_EQ(job.Wait(), 0) << job.err();
+  for (const char* line : {"[0@node-1] 0 of 3\n", "[1@node-1] 1 of 3\n", "[2@node-2] 2 of 3\n"}) {
+    EXPECT_THAT(job.out(), HasSubstr(line));
+  }
+  CommandRun both = box_.Run({"submit", "--hosts-from", "slurm", "--hosts", "a", "job.yaml"});
+  EXPECT_EQ(both.Wait(), 2);
+  EXPECT_THAT(both.err(), HasSubstr("--hosts-from"));
+  box_.Unset("SLURM_JOB_NODELIST");
+  CommandRun outside = box_.Run({"submit", "--hosts-from", "slurm", "job.yaml"});
+  EXPECT_EQ(outside.Wait(), 2);
+  EXPECT_THAT(outside.err(), HasSubstr("SLURM_JOB_NODELIST is not set"));
+  coordinator_[0].Send(SIGTERM);
+  for (CommandRun& agent : agents_) EXPECT_EQ(agent.Wait(Seconds(60)), 0) << agent.err();
+}
+
 TEST_F(JoinedNodes, AnAllowListWithAMistakeEndsTheAgentAtOnce) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root has an allow-list";
   EXPECT_EQ(Init().Wait(), 0);
