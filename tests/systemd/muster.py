@@ -52,7 +52,7 @@ class Muster:
         machine.write("/srv/rank.sh", RANK)
         machine.write("/srv/job.yaml", "hostfile: hosts\ncommand: [sh, /srv/rank.sh]\n")
         # For an agent of a user, which a test makes.
-        machine.write("/srv/alice.yaml", "hosts: [{host: n2, slots: 2}]\ncommand: [sh, /srv/rank.sh]\n")
+        machine.write("/srv/alice.yaml", "hosts: [{host: n2, slots: 2}]\nuser: alice\ncommand: [sh, /srv/rank.sh]\n")
 
     def write_token(self) -> None:
         """A new token into /srv/token."""

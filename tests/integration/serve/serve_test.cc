@@ -113,6 +113,17 @@ TEST_F(Serve, CancelStopsADetachedJob) {
   EXPECT_TRUE(WaitUntil([&] { return cluster_.JobProcesses().empty(); }));
 }
 
+TEST_F(Serve, AJobThatWaitsHasNoRanksYet) {
+  cluster_.Start();
+  box_.Write("waits.yaml", "hosts: [{host: not-there, slots: 1}]\ncommand: [true]\n");
+  const std::string job = cluster_.Submit("waits.yaml");
+  CommandRun all = box_.Run({"logs", job});
+  EXPECT_EQ(all.Wait(), 0) << all.err();
+  CommandRun one = box_.Run({"logs", job, "--rank", "0"});
+  EXPECT_EQ(one.Wait(), 2);
+  EXPECT_THAT(one.err(), HasSubstr("has no ranks yet"));
+}
+
 TEST_F(Serve, ASecondCoordinatorIsRefused) {
   cluster_.StartCoordinator();
   cluster_.AwaitNodes(0);
