@@ -145,9 +145,8 @@ absl::StatusOr<std::vector<uint32_t>> ChooseRanks(const v1::Job& job, const Logs
     return absl::InvalidArgumentError(
         fmt::format("job {} has no node {}", job.job_id(), flags.node));
   }
-  if (!flags.ranks.empty() && job.world_size() == 0) {
-    return absl::FailedPreconditionError(fmt::format("job {} has no ranks yet", job.job_id()));
-  }
+  // It waits for its nodes: which ranks there will be is not known yet.
+  if (job.world_size() == 0) return flags.ranks;
   for (const uint32_t rank : flags.ranks) {
     if (rank >= job.world_size()) {
       return absl::InvalidArgumentError(fmt::format("job {} has no rank {}, only 0 to {}",
