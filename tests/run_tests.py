@@ -65,6 +65,7 @@ def gtest(binary: str, **environment: str) -> Callable[[Suite], Outcome]:
         with tempfile.NamedTemporaryFile(suffix=".json") as report:
             status, output = run_logged(suite, [path, "--gtest_brief=1", f"--gtest_output=json:{report.name}"],
                                         ASAN_OPTIONS="detect_leaks=1", UBSAN_OPTIONS="print_stacktrace=1",
+                                        LSAN_OPTIONS=f"suppressions={ROOT}/tests/lsan.txt:print_suppressions=0",
                                         TSAN_OPTIONS="halt_on_error=1", **environment)
             outcome = Outcome(output=output)
             try:
