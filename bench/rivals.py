@@ -181,6 +181,7 @@ PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP OverSubscr
             shutil.rmtree(self.scratch, ignore_errors=True)
 
 
-def installed() -> list[Launcher]:
-    """Returns Muster and every rival that runs here, Muster first."""
-    return [launcher for launcher in (Muster(), Hydra(), OpenMpi(), Slurm()) if launcher.available()]
+def installed(only: list[str] | None = None) -> list[Launcher]:
+    """Returns Muster and every rival that runs here, or those of them that `only` names; Muster first."""
+    return [launcher for launcher in (Muster(), Hydra(), OpenMpi(), Slurm())
+            if (only is None or launcher.name in ["muster", *only]) and launcher.available()]

@@ -145,6 +145,7 @@ int Serve(muster::AgentConfig config) {
   const sigset_t ending = EndingSignals();
   ::sigprocmask(SIG_BLOCK, &ending, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
+  muster::PrepareProcessForGrpc();
   absl::Status status = RaiseOpenFileLimit();
   if (!status.ok()) return Fail(status);
 
@@ -170,7 +171,6 @@ int Serve(muster::AgentConfig config) {
     status = CheckAllowList(config);
     if (!status.ok()) return Fail(status);
   }
-  muster::PrepareProcessForGrpc();
   spdlog::info("agent starts version={} node={} coordinator={}", muster::kVersion,
                muster::LogQuoted(config.node_id.value()), muster::LogQuoted(config.coordinator));
 

@@ -1,5 +1,7 @@
 #include "common/rpc/process.h"
 
+#include <absl/base/internal/sysinfo.h>
+#include <absl/synchronization/mutex.h>
 #include <grpc/support/log.h>
 #include <spdlog/spdlog.h>
 #include <stdlib.h>
@@ -7,6 +9,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <system_error>
+#include <thread>
 
 #include "common/base/rate_limit.h"
 
@@ -28,6 +32,18 @@ void LogFromGrpc(gpr_log_func_args* args) {
     }
   }
   spdlog::log(level, "grpc at={}:{} text=\"{}\"", args->file, args->line, args->message);
+}
+
+// gRPC locks Abseil's mutexes. The first thread of a process that has to wait for one measures the
+// processor's clock with sleeps of 1, 2, 4, ... ms until two agree, where the kernel does not tell
+// it, and holds everybody up meanwhile. Measured ahead, nobody waits. The function is internal to
+// Abseil; nothing public does just this.
+void MeasureClockAhead() {
+  try {
+    std::thread(&absl::base_internal::NominalCPUFrequency).detach();
+  } catch (const std::system_error&) {
+    // No thread to be had: then whoever needs it first measures it.
+  }
 }
 
 }  // namespace
@@ -52,6 +68,12 @@ void PrepareProcessForGrpc() {
   // also for what /etc/hosts has, and a connection waits for their silence.
   setenv("GRPC_DNS_RESOLVER", "native", 1);
   gpr_set_log_function(&LogFromGrpc);
+#ifdef NDEBUG
+  // Debian builds Abseil with its search for deadlocks, which every lock pays for. Builds for
+  // development keep it.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+#endif
+  MeasureClockAhead();
 }
 
 }  // namespace muster

@@ -1,5 +1,5 @@
-// Prepares a process for gRPC. Call once in main(), before any other thread exists and before any
-// gRPC object is made.
+// Prepares a process for gRPC. Call once in main(), before any other thread exists, before any gRPC
+// object is made, and after the signals are blocked that no other thread may take.
 #pragma once
 
 namespace muster {
