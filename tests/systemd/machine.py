@@ -33,10 +33,12 @@ class Failed(AssertionError):
 
 
 class Machine:
-    """`folders`: what of this machine is to be seen in it, by the path there."""
+    """`folders`: what of this machine is to be seen in it, by the path there. `programs_of_host`: it has all programs and
+    libraries of this machine, below a layer of its own, instead of those of the base only."""
 
-    def __init__(self, folders: dict[str, str]):
+    def __init__(self, folders: dict[str, str], programs_of_host: bool = False):
         self.folders = folders
+        self.programs_of_host = programs_of_host
         self.groups = []
         self.spawn = None
         self.leader = 0
@@ -47,6 +49,8 @@ class Machine:
                  "--volatile=overlay", "--register=no", "--private-network", "--link-journal=no", "--resolv-conf=off",
                  "--timezone=off", f"--machine=machine-of-test-{os.getpid()}", "--console=pipe",
                  *(f"--bind-ro={path}:{inside}" for inside, path in self.folders.items())]
+        if self.programs_of_host:
+            words += ["--overlay=/usr::/usr", "--bind-ro=/etc/alternatives:/etc/alternatives"]
         if not os.path.exists("/run/systemd/system"):
             words.insert(words.index("--private-network"), "--keep-unit")
         return [*words, *what]

@@ -32,12 +32,15 @@ def repack(folder: str, revision: int) -> None:
 class Muster:
     """The machine with the packages of /packages installed; /upgrade has the same with revision 2."""
 
-    def __init__(self):
+    def __init__(self, folders: dict[str, str] | None = None, programs_of_host: bool = False):
         self.upgrade = tempfile.TemporaryDirectory()
-        self.machine = Machine({"/packages": os.path.join(BUILD, "packages"), "/upgrade": self.upgrade.name})
+        self.machine = Machine({"/packages": os.path.join(BUILD, "packages"), "/upgrade": self.upgrade.name, **(folders or {})},
+                               programs_of_host)
 
     def boot(self) -> None:
         self.machine.boot()
+        # That of a container image lets no service start.
+        self.machine.shell("rm -f /usr/sbin/policy-rc.d")
         self.machine.shell("dpkg --install /packages/*.deb")
 
     def join(self) -> None:
