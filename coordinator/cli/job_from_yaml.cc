@@ -102,7 +102,9 @@ absl::StatusOr<BuiltJob> BuildFromYaml(const std::string& path, const RunFlags& 
   if (!text.ok())
     return absl::InvalidArgumentError(
         fmt::format("{}: {}", Printable(path), MessageOf(text.status())));
-  const JobFile file = ParseJobYaml(*text, path, job.diagnostics());
+  const bool hosts_flagged = flags.hosts.hosts || flags.hosts.hostfile || flags.hosts.from_slurm;
+  const JobFile file = ParseJobYaml(*text, path, job.diagnostics(),
+                                    hosts_flagged ? JobFileHosts::kMayLack : JobFileHosts::kNeeded);
   const bool file_ok = job.diagnostics().ok();
   const JobPaths paths{FolderOf(path), FolderOf(job_path)};
 

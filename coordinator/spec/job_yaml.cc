@@ -20,8 +20,8 @@ constexpr size_t kMaxLabelBytes = 200;
 
 class JobReader {
  public:
-  JobReader(std::string_view file, Diagnostics& diagnostics)
-      : reader_(file, diagnostics), nodes_(reader_) {
+  JobReader(std::string_view file, JobFileHosts hosts, Diagnostics& diagnostics)
+      : hosts_(hosts), reader_(file, diagnostics), nodes_(reader_) {
     job_.file = file;
   }
 
@@ -83,6 +83,7 @@ class JobReader {
   void ExactlyOne(std::initializer_list<std::string_view> keys);
   void NotTogether(std::string_view first, std::string_view second);
 
+  const JobFileHosts hosts_;
   YamlReader reader_;
   NodeSettingsReader nodes_;
   JobFile job_;
@@ -222,7 +223,11 @@ void JobReader::NotTogether(std::string_view first, std::string_view second) {
 
 void JobReader::CheckTogether() {
   ExactlyOne({"script", "module", "command"});
-  ExactlyOne({"hostfile", "hosts"});
+  if (hosts_ == JobFileHosts::kNeeded) {
+    ExactlyOne({"hostfile", "hosts"});
+  } else {
+    NotTogether("hostfile", "hosts");
+  }
   NotTogether("include", "exclude");
   for (const std::string_view choice : {"include", "exclude"}) {
     NotTogether(choice, "num_nodes");
@@ -250,7 +255,8 @@ Selection JobFile::HostSelection() const {
   return selection;
 }
 
-JobFile ParseJobYaml(std::string_view text, std::string_view file, Diagnostics& diagnostics) {
+JobFile ParseJobYaml(std::string_view text, std::string_view file, Diagnostics& diagnostics,
+                     JobFileHosts hosts) {
   const YamlTree tree = ParseYaml(text, file, kMaxJobFileBytes, diagnostics);
   if (tree.root == nullptr) {
     if (diagnostics.ok()) diagnostics.Error(file, 0, "the file is empty");
@@ -258,7 +264,7 @@ JobFile ParseJobYaml(std::string_view text, std::string_view file, Diagnostics& 
     job.file = file;
     return job;
   }
-  return JobReader(file, diagnostics).Read(*tree.root);
+  return JobReader(file, hosts, diagnostics).Read(*tree.root);
 }
 
 }  // namespace muster

@@ -104,9 +104,13 @@ struct JobFile {
 // Less could not hold what one read of a rank's pipe may return, twice.
 inline constexpr uint64_t kLeastLogQuota = uint64_t{1} << 20;
 
+// Whether a job file has to name its hosts: not where flags do.
+enum class JobFileHosts { kNeeded, kMayLack };
+
 // Reads a job file. `file` is its path as the user wrote it. Unknown keys, keys given twice, tabs
 // as indentation, wrong types and values, launcher-owned variables in env, and missing or
 // contradicting keys are errors, all reported at once; after an error the result is incomplete.
-JobFile ParseJobYaml(std::string_view text, std::string_view file, Diagnostics& diagnostics);
+JobFile ParseJobYaml(std::string_view text, std::string_view file, Diagnostics& diagnostics,
+                     JobFileHosts hosts = JobFileHosts::kNeeded);
 
 }  // namespace muster

@@ -235,6 +235,15 @@ TEST(ParseJobYaml, NeedsExactlyOneProgramAndOneListOfHosts) {
             "job.yaml:5: hosts and hostfile (line 2) exclude each other");
 }
 
+TEST(ParseJobYaml, NeedsNoHostsWhereFlagsNameThem) {
+  Diagnostics diagnostics;
+  ParseJobYaml("script: a\n", "job.yaml", diagnostics, JobFileHosts::kMayLack);
+  EXPECT_EQ(diagnostics.ErrorText(), "");
+  ParseJobYaml("script: a\nhostfile: h\nhosts: [x]\n", "job.yaml", diagnostics,
+               JobFileHosts::kMayLack);
+  EXPECT_EQ(diagnostics.ErrorText(), "job.yaml:3: hosts and hostfile (line 2) exclude each other");
+}
+
 TEST(ParseJobYaml, RefusesSelectionsThatExcludeEachOther) {
   EXPECT_THAT(ParseMore("include: a\nexclude: b\nnum_nodes: 1\n").Errors(),
               AllOf(HasSubstr("job.yaml:4: exclude and include (line 3) exclude each other"),
