@@ -91,8 +91,12 @@ std::optional<ListedHosts> JobAssembly::HostsOf(const HostFlags& flags) {
       return ListedHosts{{}, false};
     }
     const absl::StatusOr<std::string> lines =
-        SlurmHostfile(client_.Get("SLURM_JOB_NODELIST").value_or(""),
-                      client_.Get("SLURM_TASKS_PER_NODE").value_or(""));
+        SlurmHostfile({.nodes = client_.Get("SLURM_JOB_NODELIST").value_or(""),
+                       .tasks = client_.Get("SLURM_TASKS_PER_NODE").value_or(""),
+                       .asked_tasks = client_.Get("SLURM_NTASKS").value_or(""),
+                       .gpus_per_node = client_.Get("SLURM_GPUS_PER_NODE").value_or(""),
+                       .gpus = client_.Get("SLURM_GPUS").value_or(""),
+                       .gpus_here = client_.Get("SLURM_GPUS_ON_NODE").value_or("")});
     if (lines.ok()) return Parse(*lines, "SLURM_JOB_NODELIST");
     diagnostics_.Error(Origin{"--hosts-from slurm"}, std::string(MessageOf(lines.status())));
     return ListedHosts{{}, false};

@@ -15,7 +15,8 @@ namespace muster {
 namespace {
 
 constexpr size_t kMaxNameBytes = 253;  // RFC 1035.
-constexpr size_t kMaxDigits = 9;
+// Serial numbers in names are long; more may not fit into 64 bits.
+constexpr size_t kMaxDigits = 18;
 
 bool IsZoneByte(char c) { return IsAlpha(c) || IsDigit(c) || c == '.' || c == '_' || c == '-'; }
 
@@ -173,7 +174,9 @@ std::string ExpandRange(std::string_view name, size_t& budget, std::vector<std::
     literal_bytes += piece.literal.size();
     if (piece.ranges.empty()) continue;
     uint64_t count = 0;
-    for (const NumberRange& range : piece.ranges) count += range.count();
+    for (const NumberRange& range : piece.ranges) {
+      count = std::min<uint64_t>(count + range.count(), kMaxHosts + 1);
+    }
     if (count > kMaxHosts || total * count > kMaxHosts) {
       budget = 0;
       return fmt::format("{} stands for more than {} hosts", Quoted(name), kMaxHosts);
