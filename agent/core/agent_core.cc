@@ -419,7 +419,7 @@ void AgentCore::RenewLeases() {
   if (!fresh) return;
   const auto age = std::chrono::duration_cast<milliseconds>(executor_.clock().Now() - *fresh);
   for (const auto& [id, attempt] : state_.attempts) {
-    const std::optional<milliseconds> stop_after = StopAfterOf(attempt.assignment().launch());
+    const std::optional<milliseconds> stop_after = StopAfter(attempt.assignment().launch());
     if (attempt.stopped() || !stop_after || live_[id].shim != ShimState::kFollowed) continue;
     // Renewed for the rest only; what ran out is left to run out.
     if (*stop_after > age) launcher_.Renew(id, *stop_after - age);
@@ -432,7 +432,7 @@ void AgentCore::CheckOverdue() {
   const TimePoint fresh = std::max(session_.fresh_since().value_or(started_at_), started_at_);
   const auto age = executor_.clock().Now() - fresh;
   for (const auto& [id, attempt] : state_.attempts) {
-    const std::optional<milliseconds> stop_after = StopAfterOf(attempt.assignment().launch());
+    const std::optional<milliseconds> stop_after = StopAfter(attempt.assignment().launch());
     Live& live = live_[id];
     if (attempt.stopped() || !stop_after || live.shim != ShimState::kFollowed) continue;
     if (age < *stop_after + kOverdue || std::exchange(live.overdue_told, true)) continue;

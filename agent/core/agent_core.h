@@ -50,6 +50,9 @@
 
 namespace muster {
 
+// See AgentOptions::ephemeral_after.
+inline constexpr std::chrono::seconds kEphemeralStopAfter{60};
+
 struct AgentOptions {
   NodeId node_id;
   // Empty in standalone use.
@@ -66,7 +69,8 @@ struct AgentOptions {
   // Test hook, passed to every shim.
   std::optional<uint32_t> fake_unkillable_rank;
   // When set, AgentObserver::OnAbandoned is called once no coordinator was heard for this long and
-  // no attempt has anything left that runs.
+  // no attempt has anything left that runs. Ranks of a job that says nothing of the loss of the
+  // coordinator are stopped kEphemeralStopAfter after it, also when this agent was killed.
   std::optional<Duration> ephemeral_after;
   // The journal is rewritten when it is larger than this and four times what it has to be.
   uint64_t compact_bytes = 256 * 1024;
@@ -168,6 +172,8 @@ class AgentCore final : private Launcher::Observer, private CoordinatorSession::
   void Perform(const Action& action);
   // agent_core_launch.cc
   void Launch(const AttemptId& id);
+  // How long ranks go on without a coordinator; nothing: for ever.
+  std::optional<std::chrono::milliseconds> StopAfter(const v1::LaunchSpec& launch) const;
   void LaunchAs(const AttemptId& id, const RunAs& user);
   void RefuseLaunch(const AttemptId& id, const std::string& check, const std::string& reason);
   void Forget(const AttemptId& id);

@@ -40,6 +40,11 @@ void AgentCore::Launch(const AttemptId& id) {
                });
 }
 
+std::optional<milliseconds> AgentCore::StopAfter(const v1::LaunchSpec& launch) const {
+  const std::optional<milliseconds> of_job = StopAfterOf(launch);
+  return of_job || !options_.ephemeral_after ? of_job : kEphemeralStopAfter;
+}
+
 void AgentCore::LaunchAs(const AttemptId& id, const RunAs& user) {
   const v1::LaunchSpec& launch = state_.attempts.at(id).assignment().launch();
   ComposeContext context;
@@ -49,7 +54,7 @@ void AgentCore::LaunchAs(const AttemptId& id, const RunAs& user) {
   context.home = options_.home;
   context.user = user;
   context.fake_unkillable_rank = options_.fake_unkillable_rank;
-  if (const std::optional<milliseconds> stop_after = StopAfterOf(launch)) {
+  if (const std::optional<milliseconds> stop_after = StopAfter(launch)) {
     const TimePoint fresh = session_.fresh_since().value_or(started_at_);
     const auto age = std::chrono::duration_cast<milliseconds>(executor_.clock().Now() - fresh);
     context.lease = std::max(*stop_after - age, milliseconds(1));

@@ -183,8 +183,11 @@ Settings Collect(const AgentFlags& flags, const std::vector<std::string>& enviro
   if (IsUnixTarget(settings.Text("coordinator"))) {
     settings.Give("node_id", {KernelHostname()}, {"name of this machine", 0}, diagnostics);
   }
-  settings.Give("state_dir", {DefaultStateDirectory(environment, home)}, {"default", 0},
-                diagnostics);
+  // The agent that joins for one job has one of its own, made when it starts.
+  if (!flags.ephemeral || flags.joined.address.empty()) {
+    settings.Give("state_dir", {DefaultStateDirectory(environment, home)}, {"default", 0},
+                  diagnostics);
+  }
   for (const auto& [key, value] : {std::pair("slots", "8"),
                                    {"coordinator", ""},
                                    {"allow_users_file", kAllowFile},

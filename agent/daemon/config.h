@@ -20,7 +20,8 @@ struct AgentConfig {
   NodeId node_id;
   // `unix:/path`, or HOST:PORT for members of a cluster; empty: where the credentials say.
   std::string coordinator;
-  // Absolute.
+  // Absolute. Empty: one of its own that is made and removed by main, for an agent that joins for
+  // one job.
   std::string state_directory;
   // Joins first, unless the node has joined before.
   std::optional<JoinConfig> first_join;

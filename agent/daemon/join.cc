@@ -10,6 +10,7 @@
 #include "agent/node/facts.h"
 #include "common/base/annotate.h"
 #include "common/base/clock.h"
+#include "common/base/signal_names.h"
 #include "common/base/version.h"
 #include "common/io/state_lock.h"
 #include "common/io/state_owner.h"
@@ -87,20 +88,27 @@ absl::Status TakeMembership(const std::string& state_directory, NodeId& node_id)
   return absl::OkStatus();
 }
 
-absl::Status JoinUnlessMember(const JoinConfig& config) {
+absl::Status JoinUnlessMember(const JoinConfig& config, const sigset_t& ending,
+                              std::optional<std::chrono::seconds> patience) {
   constexpr timespec kPause = {1, 0};
+  const auto began = std::chrono::steady_clock::now();
   const CredentialsDirectory directory(MemberDirectoryOf(config.state_directory));
   bool told = false;
   while (absl::IsNotFound(directory.Load().status())) {
     const absl::Status joined = JoinCluster(config).status();
     if (joined.ok()) return absl::OkStatus();
     if (!absl::IsUnavailable(joined) && !absl::IsDeadlineExceeded(joined)) return joined;
+    if (patience && std::chrono::steady_clock::now() - began >= *patience) return joined;
     if (!std::exchange(told, true)) {
       const std::string text(MessageOf(joined));
       std::fprintf(stderr, "agent: not joined yet, trying again: %s\n", text.c_str());
     }
     // paces: a coordinator that is not there yet.
-    (void)::nanosleep(&kPause, nullptr);
+    const int signal = ::sigtimedwait(&ending, nullptr, &kPause);
+    if (signal > 0) {
+      return absl::CancelledError(
+          fmt::format("told to leave by {} before it could join", SignalName(signal)));
+    }
   }
   return absl::OkStatus();
 }

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <signal.h>
 
+#include <chrono>
+#include <optional>
 #include <string>
 
 #include "common/base/ids.h"
@@ -30,8 +33,10 @@ std::string MemberDirectoryOf(const std::string& state_directory);
 absl::Status TakeMembership(const std::string& state_directory, NodeId& node_id);
 
 // For `agent run --join`: joins unless the node has joined before, and tries until the coordinator
-// answers. The errors are those of Join.
-absl::Status JoinUnlessMember(const JoinConfig& config);
+// answers, or for `patience`. CANCELLED: one of the signals `ending`, which are blocked, has come.
+// The other errors are those of Join.
+absl::Status JoinUnlessMember(const JoinConfig& config, const sigset_t& ending,
+                              std::optional<std::chrono::seconds> patience);
 
 // Returns the exit status of the program: 0, 1 (the coordinator is out of reach or refuses), 2 (bad
 // input). Says on stdout or stderr what happened.

@@ -19,6 +19,7 @@
 #include "agent/daemon/agent.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/doctor.h"
+#include "agent/daemon/private_state.h"
 #include "agent/node/system_user_gate.h"
 #include "common/base/annotate.h"
 #include "common/base/signal_names.h"
@@ -42,6 +43,8 @@ constexpr std::chrono::milliseconds kLockPatience{2000};
 constexpr unsigned kEndLimitSeconds = 5;
 // Signals that end the agent are served by its loop, so that a start that hangs would never end.
 constexpr unsigned kStartLimitSeconds = 20;
+// How long the agent of one job waits for a coordinator to join.
+constexpr std::chrono::seconds kEphemeralJoinPatience{30};
 // With fewer gRPC and the loop do not even start.
 constexpr rlim_t kFewestFiles = 64;
 
@@ -136,16 +139,34 @@ absl::Status CheckAllowList(const muster::AgentConfig& config) {
   return absl::OkStatus();
 }
 
+// Returns the exit status when the agent is not to serve.
+std::optional<int> JoinFirst(const muster::AgentConfig& config, const sigset_t& ending) {
+  if (!config.first_join) return std::nullopt;
+  const absl::Status joined = muster::JoinUnlessMember(
+      *config.first_join, ending,
+      config.ephemeral ? std::optional(kEphemeralJoinPatience) : std::nullopt);
+  if (joined.ok()) return std::nullopt;
+  const int status = Fail(joined);
+  return absl::IsCancelled(joined) ? 0 : status;
+}
+
 int Serve(muster::AgentConfig config) {
-  if (config.first_join) {
-    const absl::Status joined = muster::JoinUnlessMember(*config.first_join);
-    if (!joined.ok()) return Fail(joined);
-  }
   // Before any thread exists, so that all inherit it.
   const sigset_t ending = EndingSignals();
   ::sigprocmask(SIG_BLOCK, &ending, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   muster::PrepareProcessForGrpc();
+  // Outlives all that works in it.
+  std::optional<muster::PrivateState> private_state;
+  if (config.state_directory.empty()) {
+    absl::StatusOr<muster::PrivateState> made =
+        muster::PrivateState::Make(muster::FindVariable(config.environ, "TMPDIR").value_or(""));
+    if (!made.ok()) return Fail(made.status());
+    config.state_directory = made->path();
+    config.first_join->state_directory = made->path();
+    private_state.emplace(*std::move(made));
+  }
+  if (const std::optional<int> status = JoinFirst(config, ending)) return *status;
   absl::Status status = RaiseOpenFileLimit();
   if (!status.ok()) return Fail(status);
 
@@ -162,7 +183,11 @@ int Serve(muster::AgentConfig config) {
     return kFailed;
   }
   muster::LogOptions log = {.file = "", .level = config.log_level};
-  if (config.ephemeral) log = {.file = config.state_directory + "/agent.log", .level = "warn"};
+  if (config.ephemeral) {
+    log.level = "warn";
+    // Where it is removed nobody could read it.
+    if (!private_state) log.file = config.state_directory + "/agent.log";
+  }
   status = muster::SetUpLog(log);
   if (!status.ok()) spdlog::warn("log error={}", muster::LogQuoted(muster::MessageOf(status)));
   if (!muster::IsUnixTarget(config.coordinator)) {

@@ -234,6 +234,34 @@ TEST_F(JoinedNodes, AnAllocationOfSlurmIsAClusterForItsTime) {
   for (CommandRun& agent : agents_) EXPECT_EQ(agent.Wait(Seconds(60)), 0) << agent.err();
 }
 
+TEST_F(JoinedNodes, TheAgentOfOneJobLeavesNoStateOfItsOwn) {
+  EXPECT_EQ(Init().Wait(), 0);
+  Serve();
+  Token(1);
+  EXPECT_EQ(box_.Run({"token", "create", "--token-file", "token"}).Wait(), 0);
+  const std::string folder = box_.Path("tmp");
+  std::filesystem::create_directory(folder);
+  box_.Set("TMPDIR", folder);
+  box_.Write("job.yaml", "command: [sh, -c, 'echo here']\n");
+  CommandRun agent = Agent({"run", "--ephemeral", "--join", address_, "--token-file", "token",
+                            "--node-id", "node-1", "--allow-root"});
+  CommandRun job = box_.Run({"submit", "--hosts", "node-1 slots=1", "job.yaml"});
+  EXPECT_EQ(job.Wait(), 0) << job.err();
+  EXPECT_FALSE(std::filesystem::is_empty(folder));
+  coordinator_[0].Send(SIGTERM);
+  EXPECT_EQ(agent.Wait(Seconds(60)), 0) << agent.err();
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+
+  CommandRun waiting = Agent({"run", "--ephemeral", "--join", address_, "--token-file", "token",
+                              "--node-id", "node-2", "--allow-root"});
+  ASSERT_TRUE(WaitUntil(
+      [&] { return waiting.err().find("not joined yet, trying again") != std::string::npos; }));
+  waiting.Send(SIGTERM);
+  EXPECT_EQ(waiting.Wait(), 0);
+  EXPECT_THAT(waiting.err(), HasSubstr("told to leave by SIGTERM before it could join"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
 TEST_F(JoinedNodes, AnAllowListWithAMistakeEndsTheAgentAtOnce) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root has an allow-list";
   EXPECT_EQ(Init().Wait(), 0);

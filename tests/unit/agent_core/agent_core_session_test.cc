@@ -211,6 +211,21 @@ TEST_F(AgentCoreTest, AnEphemeralAgentEndsWhenNobodyIsThereAndNothingRuns) {
   EXPECT_THAT(observer_.Take(), Not(Contains("abandoned"))) << "told once";
 }
 
+TEST_F(AgentCoreTest, RanksOfAnEphemeralAgentHaveALeaseAlsoWhereTheJobAsksForNone) {
+  options_.ephemeral_after = seconds(6);
+  StartAgent();
+  Connect();
+  Assign(Prepare(kJob1));
+  Assign(WithStopAfter(Prepare(kJob2), 6));
+  EXPECT_EQ(launcher_->bootstraps.at(kJob1).lease_ms(), 60000u);
+  EXPECT_EQ(launcher_->bootstraps.at(kJob2).lease_ms(), 6000u) << "the job's own word";
+  TellBegun(kJob1, 1);
+  v1::CoordinatorMessage message;
+  message.mutable_heartbeat_ack()->set_sequence(1);
+  Say(message);
+  EXPECT_THAT(launcher_->renewals, Not(IsEmpty()));
+}
+
 TEST_F(AgentCoreTest, AnEphemeralAgentStaysWhileTheCoordinatorAnswers) {
   options_.ephemeral_after = seconds(6);
   StartAgent();

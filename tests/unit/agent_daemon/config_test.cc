@@ -40,6 +40,16 @@ TEST(ParseCommandLine, ReadsEveryFlagOfRun) {
   EXPECT_EQ(line.config.fake_unkillable_rank, 1u);
 }
 
+TEST(ParseCommandLine, AnAgentThatJoinsForOneJobHasAStateDirectoryOfItsOwn) {
+  const std::vector<const char*> join = {"run",       "--ephemeral",  "--join",
+                                         "head:7443", "--token-file", "token"};
+  EXPECT_EQ(Parse(join, {"HOME=/h"}).config.state_directory, "");
+  std::vector<const char*> told = join;
+  told.insert(told.end(), {"--state-dir", "/d"});
+  EXPECT_EQ(Parse(told, {"HOME=/h"}).config.state_directory, "/d");
+  EXPECT_EQ(Parse(told, {"HOME=/h"}).config.first_join->state_directory, "/d");
+}
+
 TEST(ParseCommandLine, TakesUnderscoresForDashesInNamesOnly) {
   const CommandLine line =
       Parse({"run", "--node_id=a_b", "--coordinator=unix:/s_t", "--state_dir", "/x_y"});
