@@ -173,6 +173,8 @@ CONTAINERS = Suite("containers", unittests("tests/containers"), targets=["coordi
 CLUSTER = Suite("cluster", clusters(), targets=PROGRAMS)
 # A machine at full load, a bad line for ten minutes, the example on four hosts.
 CLUSTER_LONG = Suite("cluster-long", clusters("--long"), targets=PROGRAMS, minutes=30)
+# A real Slurm on such hosts, and Muster in its allocations.
+SLURM = Suite("slurm", clusters("--tests", "tests/slurm"), targets=["coordinator", "agent", "muster-shim"], minutes=15)
 EXAMPLE = Suite("example", program("examples/char_lm/run", "--check"), targets=PROGRAMS)
 TIDY = Suite("tidy", program("/usr/bin/python3", "tests/lint/tidy.py"), targets=["muster_proto_grpc"], minutes=80)
 FUZZ = Suite("fuzz", fuzzers, "fuzz", ["all"], minutes=60)
@@ -195,6 +197,7 @@ TIERS = {
     "soak": [SOAK],
     "systemd": [SYSTEMD],
     "containers": [CONTAINERS],
+    "slurm": [SLURM],
     "nightly": [NIGHTLY, DAMAGE, CLUSTER_LONG],
 }
 

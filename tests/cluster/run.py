@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Runs the tests of whole clusters (test_*.py here): run.py [--long] [--jobs N] [--report FILE] [WORD...]
+"""Runs the tests of whole clusters (test_*.py of a folder, this one): run.py [--tests FOLDER] [--long] [--jobs N] [--report FILE] [WORD...]
 
 They run in namespaces of mount, network and processes that this program makes and that end with it, however it ends:
 every host, program, mount and cable of theirs is in there. Needs root, iproute2 and nftables; where namespaces are not
@@ -169,6 +169,7 @@ def tests_of(suite: unittest.TestSuite) -> list[unittest.TestCase]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tests", default=HERE, help="the folder that has the tests (this one)")
     parser.add_argument("--long", action="store_true", help="the slow ones instead of the others")
     parser.add_argument("--report", help="where to write the counts, as JSON")
     parser.add_argument("--jobs", type=int, default=3, help="tests that run at a time")
@@ -180,7 +181,7 @@ def main() -> int:
     if not reason and INSIDE not in os.environ:
         return run_jobs(arguments.jobs, arguments.report)
     sys.path.insert(0, HERE)
-    tests = [test for test in tests_of(unittest.defaultTestLoader.discover(HERE, "test_*.py"))
+    tests = [test for test in tests_of(unittest.defaultTestLoader.discover(arguments.tests, "test_*.py"))
              if getattr(getattr(test, test._testMethodName, None), "is_long", False) == arguments.long
              and (not arguments.words or any(word in test.id() for word in arguments.words))]
     share, shares = map(int, (arguments.share or "0/1").split("/"))
