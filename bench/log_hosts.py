@@ -13,7 +13,7 @@ import shutil
 import statistics
 import sys
 
-from launch_hosts import SLURM, Slurm, run, seconds_of
+from launch_hosts import run, seconds_of, slurm
 from muster import Cluster
 
 BLOCK = "x" * 99 + "\n"
@@ -76,20 +76,20 @@ def main(hosts: int, megabytes: int, rounds: int) -> None:
         cluster.write("hosts", "".join(f"{name} slots=1\n" for name in names))
         cluster.write("writer", WRITER)
         writer = "env", f"BYTES={size}", "/usr/bin/python3", "-S", "/home/root/writer"
-        commands = {"muster": (["coordinator", "spawn", "--hostfile", "hosts", "--no_python", *writer], {})}
+        commands = {"muster": ["coordinator", "spawn", "--hostfile", "hosts", "--no_python", *writer]}
         if shutil.which("mpiexec.hydra"):
             prepare_hydra(cluster)
-            commands["hydra"] = (["mpiexec.hydra", "-launcher", "ssh", "-launcher-exec", "/home/root/remote_shell", "-hosts",
-                                  ",".join(names), "-n", str(hosts), "-ppn", "1", "-prepend-rank", *writer], {})
-        if all(shutil.which(program) for program in SLURM):
-            slurm = Slurm(cluster, 1)
-            commands["slurm"] = (["srun", "-l", "-N", str(hosts), "--ntasks-per-node=1", *writer], slurm.environment)
+            commands["hydra"] = ["mpiexec.hydra", "-launcher", "ssh", "-launcher-exec", "/home/root/remote_shell", "-hosts",
+                                 ",".join(names), "-n", str(hosts), "-ppn", "1", "-prepend-rank", *writer]
+        if not slurm.why_not():
+            slurm.Slurm(cluster, [1] * hosts)
+            commands["slurm"] = ["srun", "-l", "-N", str(hosts), "--ntasks-per-node=1", *writer]
         times: dict[str, list[float]] = {name: [] for name in commands}
         wrong = dict.fromkeys(commands, 0)
         for turn in range(rounds + 1):
-            for name, (command, environment) in commands.items():
+            for name, command in commands.items():
                 line = " ".join(command) + " 2> told | wc -l > lines"
-                took = seconds_of(cluster.head, ["sh", "-c", line], **environment)
+                took = seconds_of(cluster.head, ["sh", "-c", line])
                 if turn:  # The first turn warms the page cache.
                     times[name].append(took)
                     wrong[name] += abs(int(cluster.read("lines")) - hosts * size // len(BLOCK))
