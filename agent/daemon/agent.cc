@@ -97,7 +97,8 @@ absl::Status Agent::Start() {
                 spdlog::error("output not shipped job={} attempt={} rank={} error=\"{}\"",
                               file.attempt.job.value(), file.attempt.attempt, file.rank,
                               MessageOf(status));
-              }});
+              },
+          .work = [this](bool work) { logs_->OnWork(work); }});
 
   AgentOptions options;
   options.node_id = config_.node_id;
@@ -183,13 +184,13 @@ void Agent::OnNotice(Severity severity, const std::string& line) {
 
 void Agent::OnSession(const std::string& session_id) {
   in_session_ = true;
-  logs_->Open(session_id);
+  logs_->OnSession(session_id);
   if (certificate_) certificate_->OnSession();
 }
 
 void Agent::OnSessionLost() {
   in_session_ = false;
-  logs_->Close();
+  logs_->OnSessionLost();
   if (certificate_) certificate_->OnSessionLost();
 }
 

@@ -14,7 +14,6 @@ namespace muster {
 namespace {
 
 constexpr std::chrono::milliseconds kEndLimit{2000};
-constexpr Backoff::Options kBackoff{std::chrono::milliseconds(20), std::chrono::milliseconds(5000)};
 
 }  // namespace
 
@@ -23,27 +22,26 @@ class LogClient::Stream final : public LogSink {
  public:
   using Wire = ClientStream<v1::UploadLogsRequest, v1::UploadLogsResponse>;
 
-  Stream(Executor& executor, const std::shared_ptr<grpc::Channel>& channel,
-         Wire::Callbacks callbacks)
+  Stream(LogClient& client, const std::shared_ptr<grpc::Channel>& channel)
       : stub_(v1::AgentService::NewStub(channel)) {
     wire_ = Wire::Start(
-        executor,
+        client.executor_,
         [this](grpc::ClientContext* context, Wire::Reactor* reactor) {
           stub_->async()->UploadLogs(context, reactor);
         },
-        std::move(callbacks));
+        {.message =
+             [this, &client](const v1::UploadLogsResponse& response) {
+               client.OnMessage(*this, response);
+             },
+         .ended = [this, &client](const absl::Status& status) { client.OnEnded(*this, status); }});
   }
   ~Stream() override {
-    End();
+    wire_->Silence();
+    wire_->Cancel();
     if (!wire_->WaitEnded(kEndLimit)) spdlog::error("log stream does not end");
   }
 
-  // Nothing more is heard of the stream.
-  void End() {
-    wire_->Silence();
-    wire_->Cancel();
-  }
-  bool ended() const { return wire_->WaitEnded(std::chrono::milliseconds(0)); }
+  void Cancel() { wire_->Cancel(); }
 
   void Send(v1::UploadLogsRequest request) override { wire_->Send(std::move(request)); }
   void Close(absl::Status status) override {
@@ -54,7 +52,6 @@ class LogClient::Stream final : public LogSink {
 
   // The shipper ended the stream and does not want to hear of it any more.
   bool closed() const { return closed_; }
-  bool answered = false;
 
  private:
   std::unique_ptr<v1::AgentService::Stub> stub_;
@@ -62,64 +59,60 @@ class LogClient::Stream final : public LogSink {
   bool closed_ = false;
 };
 
-LogClient::LogClient(Executor& executor, Dialer dialer, uint64_t seed, LogShipper& shipper)
-    : executor_(executor),
-      dialer_(std::move(dialer)),
+LogClient::LogClient(Executor& executor, Dialer dialer, uint64_t seed, LogShipper& shipper,
+                     Duration idle)
+    : dialer_(std::move(dialer)),
+      executor_(executor),
       shipper_(shipper),
-      backoff_(kBackoff, seed) {}
+      connection_(executor, *this, seed, idle) {}
 
-LogClient::~LogClient() { Close(); }
+LogClient::~LogClient() { OnSessionLost(); }
 
-void LogClient::Open(const std::string& session_id) {
-  Close();
-  session_id_ = session_id;
-  backoff_.Reset();
-  Dial();
+void LogClient::OnSession(const std::string& session_id) {
+  OnSessionLost();
+  shipper_.OnSession(session_id);
+  connection_.OnSession();
 }
 
+void LogClient::OnSessionLost() {
+  connection_.OnSessionLost();
+  shipper_.OnSessionLost();
+}
+
+void LogClient::OnWork(bool work) { connection_.OnWork(work); }
+
+bool LogClient::Open() {
+  const absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = dialer_(ChannelUse::kLogs);
+  if (!channel.ok()) return false;  // The session client has said so.
+  stream_ = std::make_unique<Stream>(*this, *channel);
+  shipper_.OnConnected(stream_.get());
+  return true;
+}
+
+// Does not wait for gRPC, which would block the loop.
 void LogClient::Close() {
-  session_id_.clear();
-  executor_.Cancel(std::exchange(timer_, 0));
-  if (stream_ && !stream_->closed()) shipper_.OnDisconnected();
-  Retire();
+  if (!stream_->closed()) shipper_.OnDisconnected();
+  stream_->Cancel();
+  ending_.push_back(std::move(stream_));
 }
 
-// Lets go of the stream without waiting for gRPC, which would block the loop.
-void LogClient::Retire() {
-  std::erase_if(ending_, [](const std::unique_ptr<Stream>& stream) { return stream->ended(); });
-  if (stream_) {
-    stream_->End();
-    ending_.push_back(std::move(stream_));
-  }
-  channel_.reset();
+void LogClient::OnMessage(const Stream& stream, const v1::UploadLogsResponse& response) {
+  if (&stream != stream_.get()) return;
+  connection_.OnAnswered();
+  if (!stream.closed()) shipper_.OnMessage(response);
 }
 
-void LogClient::Dial() {
-  timer_ = 0;
-  absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = dialer_(ChannelUse::kLogs);
-  if (!channel.ok()) {  // The session client has said so.
-    timer_ = executor_.PostAfter(kBackoff.most, [this] { Dial(); });
+void LogClient::OnEnded(const Stream& stream, const absl::Status& status) {
+  if (&stream != stream_.get()) {
+    std::erase_if(ending_, [&](const auto& one) { return one.get() == &stream; });
     return;
   }
-  channel_ = *std::move(channel);
-  stream_ = std::make_unique<Stream>(
-      executor_, channel_,
-      Stream::Wire::Callbacks{.message =
-                                  [this](const v1::UploadLogsResponse& response) {
-                                    if (!std::exchange(stream_->answered, true)) backoff_.Reset();
-                                    if (!stream_->closed()) shipper_.OnMessage(response);
-                                  },
-                              .ended = [this](const absl::Status& status) { OnEnded(status); }});
-  shipper_.OnConnected(stream_.get(), session_id_);
-}
-
-void LogClient::OnEnded(const absl::Status& status) {
-  if (!stream_->closed()) {
+  if (!stream.closed()) {
     spdlog::debug("log stream ended reason=\"{}\"", MessageOf(status));
     shipper_.OnDisconnected();
   }
-  Retire();
-  timer_ = executor_.PostAfter(backoff_.Next(), [this] { Dial(); });
+  stream_.reset();
+  connection_.OnEnded();
 }
 
 }  // namespace muster

@@ -1,15 +1,15 @@
-// Keeps the UploadLogs stream to the coordinator while a session is open, on a connection of its
-// own, so that output can never delay a heartbeat or a stop. Passes messages between the stream and
-// the log shipper. Everything here lives on the loop thread. It never looks into output.
+// The UploadLogs stream to the coordinator, on a connection of its own, so that output can never
+// delay a heartbeat or a stop; there only while there is something to ship, see LogConnection.
+// Passes messages between the stream and the log shipper. Everything here lives on the loop thread.
+// It never looks into output.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "agent/session/backoff.h"
+#include "agent/session/log_connection.h"
 #include "agent/session/log_shipper.h"
 #include "common/base/executor.h"
 #include "common/rpc/channel.h"
@@ -17,38 +17,39 @@
 
 namespace muster {
 
-class LogClient {
+class LogClient final : private LogTransport {
  public:
-  // `executor` and `shipper` outlive the client.
-  LogClient(Executor& executor, Dialer dialer, uint64_t seed, LogShipper& shipper);
+  // `executor` and `shipper` outlive the client. `idle`: see LogConnection.
+  LogClient(Executor& executor, Dialer dialer, uint64_t seed, LogShipper& shipper,
+            Duration idle = LogConnection::kIdle);
   // Blocks until gRPC is done with the stream, a moment after it was cancelled.
-  ~LogClient();
+  ~LogClient() override;
   LogClient(const LogClient&) = delete;
   LogClient& operator=(const LogClient&) = delete;
 
-  // Connects for this session, and again for as long as it lasts.
-  void Open(const std::string& session_id);
-  // The session is over.
-  void Close();
+  // A session was accepted. Until it is lost, connections are made when there is work.
+  void OnSession(const std::string& session_id);
+  void OnSessionLost();
+  // What the shipper says: LogShipper::Callbacks::work.
+  void OnWork(bool work);
 
  private:
   class Stream;
 
-  void Dial();
-  void Retire();
-  void OnEnded(const absl::Status& status);
+  // LogTransport
+  bool Open() override;
+  void Close() override;
 
-  Executor& executor_;
+  void OnMessage(const Stream& stream, const v1::UploadLogsResponse& response);
+  void OnEnded(const Stream& stream, const absl::Status& status);
+
   const Dialer dialer_;
+  Executor& executor_;
   LogShipper& shipper_;
-  Backoff backoff_;
-  // Empty: no session.
-  std::string session_id_;
-  std::shared_ptr<grpc::Channel> channel_;
+  LogConnection connection_;
   std::unique_ptr<Stream> stream_;
-  // Cancelled, and gRPC may not have noticed yet.
+  // Cancelled, and gRPC may not have noticed yet. With a stream goes its connection.
   std::vector<std::unique_ptr<Stream>> ending_;
-  Executor::TimerId timer_ = 0;
 };
 
 }  // namespace muster

@@ -36,6 +36,8 @@ struct LogShipper::File {
   uint64_t sent = 0;
   // The coordinator told where shipping begins, on this connection.
   bool ready = false;
+  // The same, on any connection of this session.
+  bool compared = false;
   // Complete at this size.
   std::optional<uint64_t> closed;
   bool complete_told = false;
@@ -51,6 +53,10 @@ struct LogShipper::File {
   std::optional<uint64_t> told;
   // When output that waits for more has to go at the latest.
   std::optional<TimePoint> flush_at;
+
+  bool work() const {
+    return !failed && (!compared || committed < size || (closed && !complete_told));
+  }
 };
 
 LogShipper::LogShipper(Executor& executor, NodeId node, SpoolReader& spool, Callbacks callbacks)
@@ -64,26 +70,37 @@ LogShipper::~LogShipper() {
   executor_.Cancel(poll_timer_);
 }
 
-void LogShipper::OnConnected(LogSink* sink, const std::string& session_id) {
+void LogShipper::OnSession(const std::string& session_id) {
+  OnSessionLost();
+  session_id_ = session_id;
+  SchedulePoll();
+  TellWork();
+}
+
+void LogShipper::OnSessionLost() {
+  OnDisconnected();
+  session_id_.clear();
+  executor_.Cancel(std::exchange(poll_timer_, 0));
+  for (auto& [id, file] : files_) file.compared = false;
+}
+
+void LogShipper::OnConnected(LogSink* sink) {
   OnDisconnected();
   sink_ = sink;
   v1::UploadLogsRequest request;
   v1::LogHello& hello = *request.mutable_hello();
   hello.set_node_id(node_.value());
-  hello.set_session_id(session_id);
+  hello.set_session_id(session_id_);
   for (const auto& [id, file] : files_) {
     if (!file.failed) *hello.add_files() = FileOf(id);
   }
   sink_->Send(std::move(request));
-  SchedulePoll();
 }
 
 void LogShipper::OnDisconnected() {
   sink_ = nullptr;
   in_flight_bytes_ = 0;
-  executor_.Cancel(flush_timer_);
-  executor_.Cancel(poll_timer_);
-  flush_timer_ = poll_timer_ = 0;
+  executor_.Cancel(std::exchange(flush_timer_, 0));
   for (auto& [id, file] : files_) {
     file.ready = false;
     file.sent = file.committed;
@@ -95,7 +112,7 @@ void LogShipper::OnDisconnected() {
 void LogShipper::OnMessage(const v1::UploadLogsResponse& response) {
   for (const v1::CommittedLog& committed : response.committed()) {
     // An earlier one may have closed the connection.
-    if (sink_ == nullptr) return;
+    if (sink_ == nullptr) break;
     const LogFileId id = IdOfFile(committed.file());
     const auto found = files_.find(id);
     // A file that was released meanwhile.
@@ -103,6 +120,7 @@ void LogShipper::OnMessage(const v1::UploadLogsResponse& response) {
     OnCommitted(id, found->second, committed.committed_size());
   }
   SchedulePump();
+  TellWork();
 }
 
 void LogShipper::OnCommitted(const LogFileId& id, File& file, uint64_t bytes) {
@@ -131,7 +149,7 @@ void LogShipper::OnCommitted(const LogFileId& id, File& file, uint64_t bytes) {
                       "committed size {} is before byte {}, the first that is still held", bytes,
                       extent->begin)));
     }
-    file.ready = true;
+    file.ready = file.compared = true;
     file.sent = bytes;
     SchedulePump();
   } else {
@@ -182,6 +200,7 @@ void LogShipper::AddFiles(const AttemptId& attempt, const std::vector<uint32_t>&
     *request.mutable_open() = FileOf(id);
     sink_->Send(std::move(request));
   }
+  TellWork();
 }
 
 void LogShipper::OnClosed(const LogFileId& id, uint64_t size) {
@@ -191,11 +210,14 @@ void LogShipper::OnClosed(const LogFileId& id, uint64_t size) {
   file.closed = size;
   CheckComplete(id, file);
   Restat(id, file);
+  TellWork();
 }
 
 void LogShipper::OnSpoolGrew(const LogFileId& id) {
   const auto found = files_.find(id);
-  if (found != files_.end()) Restat(id, found->second);
+  if (found == files_.end()) return;
+  Restat(id, found->second);
+  TellWork();
 }
 
 void LogShipper::Restat(const LogFileId& id, File& file) {
@@ -225,6 +247,17 @@ void LogShipper::RemoveAttempt(const AttemptId& attempt) {
   }
   spool_.Forget(attempt);
   SchedulePump();
+  TellWork();
+}
+
+bool LogShipper::HasWork() const {
+  return std::any_of(files_.begin(), files_.end(),
+                     [](const auto& entry) { return entry.second.work(); });
+}
+
+void LogShipper::TellWork() {
+  const bool work = HasWork();
+  if (work != std::exchange(work_, work) && callbacks_.work) callbacks_.work(work);
 }
 
 uint64_t LogShipper::pending_bytes() const {
@@ -338,10 +371,9 @@ void LogShipper::Poll() {
   for (auto& [id, file] : files_) {
     if (file.closed && file.size >= *file.closed && !file.unreadable) continue;
     Restat(id, file);
-    // A file that failed closed the connection.
-    if (sink_ == nullptr) return;
   }
   SchedulePoll();
+  TellWork();
 }
 
 }  // namespace muster

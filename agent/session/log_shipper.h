@@ -4,6 +4,10 @@
 // in the reads. It keeps nothing on disk: the coordinator tells the committed sizes on every
 // connect.
 //
+// Connections come and go within a session: Callbacks::work says when one is needed. There is work
+// as long as a file was not compared with the coordinator in this session, has bytes that are not
+// committed, or was closed and is not known to be complete.
+//
 // Life of a connection:
 //   OnConnected  -> LogHello with every file
 //   response     -> committed size of a file: shipping of that file begins there
@@ -107,6 +111,9 @@ class LogShipper {
     std::function<void(const LogFileId& file, const absl::Status& status)> failed;
     // The file cannot be read at present; it is tried again at every poll. Told once for each time.
     std::function<void(const LogFileId& file, const absl::Status& status)> unreadable;
+    // There is something to ship, or not any more. Told when it changes, as the last thing that a
+    // method does. May call OnConnected.
+    std::function<void(bool work)> work;
   };
 
   // References and the callbacks' targets outlive the shipper.
@@ -115,9 +122,13 @@ class LogShipper {
   LogShipper(const LogShipper&) = delete;
   LogShipper& operator=(const LogShipper&) = delete;
 
-  // A connection is open. `sink` stays valid until OnDisconnected returned or Close was called. A
-  // sink that was there before is forgotten. `session_id` is that of Welcome.
-  void OnConnected(LogSink* sink, const std::string& session_id);
+  // A session was accepted. Its coordinator may be another one: every file is compared anew.
+  void OnSession(const std::string& session_id);
+  // The session ended. A sink that is there is forgotten.
+  void OnSessionLost();
+  // A connection of the session is open. `sink` stays valid until OnDisconnected returned or Close
+  // was called. A sink that was there before is forgotten.
+  void OnConnected(LogSink* sink);
   // A message of the connection of the newest sink.
   void OnMessage(const v1::UploadLogsResponse& response);
   // The newest connection ended.
@@ -145,6 +156,8 @@ class LogShipper {
   void SchedulePoll();
   void Pump();
   void Poll();
+  bool HasWork() const;
+  void TellWork();
   bool SendSome(const LogFileId& id, File& file);
   void SendChunk(const LogFileId& id, File& file, std::string data, uint64_t zeros);
   void Restat(const LogFileId& id, File& file);
@@ -157,7 +170,11 @@ class LogShipper {
   const NodeId node_;
   SpoolReader& spool_;
   Callbacks callbacks_;
+  // Empty: no session.
+  std::string session_id_;
   LogSink* sink_ = nullptr;
+  // As it was told.
+  bool work_ = false;
   std::map<LogFileId, File> files_;
   // Round robin: shipping goes on behind this file.
   LogFileId last_;

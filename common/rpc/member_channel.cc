@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <utility>
 
 #include "common/crypto/identity.h"
@@ -30,8 +29,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeMemberChannel(const Credentia
 }
 
 Dialer MemberDialer(CredentialsDirectory directory, std::string target) {
-  // Each use goes through the coordinators in its own turn.
-  auto next = std::make_shared<std::array<size_t, 2>>();
+  auto next = std::make_shared<size_t>(0);
   return [directory = std::move(directory), target = std::move(target),
           next](ChannelUse use) -> absl::StatusOr<std::shared_ptr<grpc::Channel>> {
     const absl::StatusOr<Credentials> credentials = directory.Load();
@@ -41,7 +39,10 @@ Dialer MemberDialer(CredentialsDirectory directory, std::string target) {
       return absl::FailedPreconditionError(
           "the credentials name no coordinator: say where it is with --coordinator HOST:PORT");
     }
-    const size_t turn = (*next)[use == ChannelUse::kLogs ? 1 : 0]++;
+    // Output goes where the control connection went, which is there: the other addresses may be
+    // none that this node reaches.
+    const bool logs = use == ChannelUse::kLogs && *next > 0;
+    const size_t turn = logs ? *next - 1 : (*next)++;
     return MakeMemberChannel(
         *credentials, credentials->coordinators[turn % credentials->coordinators.size()], use);
   };

@@ -19,7 +19,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeMemberChannel(const Credentia
                                                                  ChannelUse use);
 
 // Dials `target`, or where it is empty the coordinators that the credentials name, one after the
-// other. The credentials are read anew from `directory` each time: they are renewed now and then.
+// other; for output the one that was dialled last for control. The credentials are read anew from
+// `directory` each time: they are renewed now and then.
 Dialer MemberDialer(CredentialsDirectory directory, std::string target);
 
 }  // namespace muster

@@ -39,7 +39,7 @@ struct SimAgent::UploadSink final : LogSink {
     agent->truth_.Violation(fmt::format("{} log stream: {}", agent->node_, status.ToString()));
     over = true;
     stream->CloseFromAgent();
-    agent->DialLogsLater();
+    agent->logs_.OnEnded();
   }
 
   SimAgent* agent = nullptr;
@@ -66,9 +66,10 @@ SimAgent::SimAgent(SimQueue& queue, Random& random, Truth& truth, FakeHost& host
                 .failed =
                     [this](const LogFileId&, const absl::Status& status) {
                       truth_.Violation(fmt::format("{} {}", node_, status.ToString()));
-                    }}),
-      backoff_({}, random.Next()),
-      log_backoff_({}, random.Next()) {
+                    },
+                .work = [this](bool work) { logs_.OnWork(work); }}),
+      logs_(process_, *this, random.Next(), hooks_.log_idle),
+      backoff_({}, random.Next()) {
   options.pending_log_bytes = [this] { return shipper_.pending_bytes(); };
   core_ =
       std::make_unique<AgentCore>(process_, store_, launcher_, users_, *this, std::move(options));
@@ -121,46 +122,45 @@ void SimAgent::Dial() {
 // --- Logs ---
 
 void SimAgent::OnSession(const std::string& session_id) {
-  session_id_ = session_id;
-  log_backoff_.Reset();
-  DialLogsLater();
+  OnSessionLost();
+  shipper_.OnSession(session_id);
+  logs_.OnSession();
 }
 
 void SimAgent::OnSessionLost() {
-  session_id_.clear();
-  process_.Cancel(log_timer_);
-  for (const auto& upload : uploads_) {
-    if (std::exchange(upload->over, true)) continue;
-    shipper_.OnDisconnected();
-    if (process_.alive()) upload->stream->CloseFromAgent();
-  }
+  logs_.OnSessionLost();
+  shipper_.OnSessionLost();
 }
 
-void SimAgent::DialLogsLater() {
-  process_.Cancel(log_timer_);
-  log_timer_ = process_.PostAfter(log_backoff_.Next(), [this] { DialLogs(); });
-}
-
-void SimAgent::DialLogs() {
-  if (session_id_.empty()) return;
+bool SimAgent::Open() {
+  // It may have died in the middle of a call.
+  if (!process_.alive()) return false;
   std::shared_ptr<LogStream> stream = hooks_.dial_logs();
-  if (stream == nullptr) return DialLogsLater();
+  if (stream == nullptr) return false;
   UploadSink& sink = *uploads_.emplace_back(std::make_unique<UploadSink>());
   sink.agent = this;
   sink.stream = stream;
   stream->SetAgentEnd({.on_message =
                            [this, &sink](const v1::UploadLogsResponse& response) {
                              if (!process_.alive() || sink.over) return;
-                             log_backoff_.Reset();
+                             logs_.OnAnswered();
                              shipper_.OnMessage(response);
                            },
                        .on_closed =
                            [this, &sink] {
                              if (!process_.alive() || std::exchange(sink.over, true)) return;
                              shipper_.OnDisconnected();
-                             DialLogsLater();
+                             logs_.OnEnded();
                            }});
-  shipper_.OnConnected(&sink, session_id_);
+  shipper_.OnConnected(&sink);
+  return true;
+}
+
+void SimAgent::Close() {
+  shipper_.OnDisconnected();
+  UploadSink& sink = *uploads_.back();
+  if (std::exchange(sink.over, true) || !process_.alive()) return;
+  sink.stream->CloseFromAgent();
 }
 
 void SimAgent::OnNotice(Severity severity, const std::string& line) {

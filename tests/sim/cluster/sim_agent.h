@@ -9,6 +9,7 @@
 
 #include "agent/core/agent_core.h"
 #include "agent/session/backoff.h"
+#include "agent/session/log_connection.h"
 #include "agent/session/log_shipper.h"
 #include "tests/sim/cluster/fake_host.h"
 #include "tests/sim/cluster/fake_launcher.h"
@@ -21,7 +22,7 @@
 
 namespace muster::testing {
 
-class SimAgent final : public AgentObserver {
+class SimAgent final : public AgentObserver, private LogTransport {
  public:
   struct Hooks {
     // Fate of the next write to the journal.
@@ -29,6 +30,8 @@ class SimAgent final : public AgentObserver {
     // Opens a stream to the coordinator of this moment; null when there is none to be reached.
     std::function<std::shared_ptr<SessionStream>()> dial;
     std::function<std::shared_ptr<LogStream>()> dial_logs;
+    // How long a log connection without work stays.
+    Duration log_idle = LogConnection::kIdle;
   };
 
   SimAgent(SimQueue& queue, Random& random, Truth& truth, FakeHost& host, AgentDisk& disk,
@@ -47,8 +50,9 @@ class SimAgent final : public AgentObserver {
 
   void DialLater();
   void Dial();
-  void DialLogsLater();
-  void DialLogs();
+  // LogTransport
+  bool Open() override;
+  void Close() override;
 
   void OnNotice(Severity severity, const std::string& line) override;
   void OnSession(const std::string& session_id) override;
@@ -69,14 +73,12 @@ class SimAgent final : public AgentObserver {
   LogShipper shipper_;
   testing::FakeUserGate users_{process_};
   std::unique_ptr<AgentCore> core_;
+  LogConnection logs_;
   Backoff backoff_;
-  Backoff log_backoff_;
   // Sinks of streams that are over are kept: the core may hold them for a moment longer.
   std::vector<std::unique_ptr<SessionSink>> sessions_;
   std::vector<std::unique_ptr<UploadSink>> uploads_;
-  std::string session_id_;
   Executor::TimerId dial_timer_ = 0;
-  Executor::TimerId log_timer_ = 0;
   bool abandoned_ = false;
 };
 

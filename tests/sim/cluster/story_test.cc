@@ -210,5 +210,39 @@ TEST(ClusterStory, ANodeWithoutItsJournalKillsWhatItFinds) {
       << story.world.Leftovers();
 }
 
+TEST(ClusterStory, LogConnectionsAreThereWhileThereIsOutputAndLoseNothing) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    Story story(seed);
+    ASSERT_TRUE(story.world.RunFor(seconds(100))) << story.Verdict();
+    EXPECT_EQ(story.world.OpenLogStreams(), 0u) << "there is no job yet";
+    RankScript seldom = Runs(seconds(1500));
+    seldom.output_every = 3 * LogConnection::kIdle;
+    ClientJob& job = story.Submit({seldom, seldom, seldom, seldom});
+    ASSERT_TRUE(story.Run(job)) << story.Verdict();
+    // How often they all ended and one was made again.
+    int ended = 0;
+    int made = 0;
+    for (size_t before = 0; !job.ended();) {
+      ASSERT_TRUE(story.world.RunFor(seconds(1))) << story.Verdict();
+      const size_t now = story.world.OpenLogStreams();
+      if (before > 0 && now == 0) ++ended;
+      if (before == 0 && now > 0) ++made;
+      before = now;
+      // Sessions end, with the log connections that there are, at any point of their life.
+      if (story.world.random().Chance(0.005)) {
+        story.world.BreakStreams(story.world.node(0), true, story.world.random().Chance(0.5));
+      }
+    }
+    EXPECT_EQ(job.view.state(), v1::Job::SUCCEEDED) << story.Verdict();
+    EXPECT_GT(ended, 2) << seed;
+    EXPECT_GT(made, 2) << seed;
+    EXPECT_TRUE(story.world.RunUntil([&] { return story.world.Quiet(); }, seconds(20)))
+        << story.world.Leftovers();
+    story.ExpectLogsComplete(job);
+    ASSERT_TRUE(story.world.RunFor(LogConnection::kIdle + seconds(5))) << story.Verdict();
+    EXPECT_EQ(story.world.OpenLogStreams(), 0u);
+  }
+}
+
 }  // namespace
 }  // namespace muster::testing

@@ -1,5 +1,6 @@
 #include "tests/sim/cluster/world.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/annotate.h"
@@ -90,6 +91,8 @@ void World::StartAgent(Node& node) {
     log_streams_.emplace_back(&node, stream);
     return stream;
   };
+  // A short one makes connections come and go all the time.
+  if (random_.Chance(0.5)) hooks.log_idle = random_.Between(Duration(0), seconds(2));
   node.agent = std::make_unique<SimAgent>(queue_, random_, truth_, *node.host, node.disk,
                                           std::move(options), std::move(hooks));
 }
@@ -198,6 +201,14 @@ void World::BreakStreams(Node& node, bool session, bool logs) {
     const auto stream = weak.lock();
     if (logs && owner == &node && stream != nullptr) stream->Break();
   }
+}
+
+size_t World::OpenLogStreams() const {
+  return static_cast<size_t>(
+      std::count_if(log_streams_.begin(), log_streams_.end(), [](const auto& entry) {
+        const auto stream = entry.second.lock();
+        return stream != nullptr && !stream->over();
+      }));
 }
 
 void World::HealAll() {

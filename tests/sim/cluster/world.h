@@ -99,6 +99,8 @@ class World {
   CoordinatorOptions& options() { return options_; }
   // True when nothing of any job is left on any node.
   bool Quiet() const { return Leftovers().empty(); }
+  // Log connections of all nodes that are not over at both ends.
+  size_t OpenLogStreams() const;
   // What is left, in words.
   std::string Leftovers() const;
   int agent_writes() const { return agent_writes_; }

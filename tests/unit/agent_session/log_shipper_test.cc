@@ -78,11 +78,14 @@ class LogShipperTest : public ::testing::Test {
                   .unreadable =
                       [this](const LogFileId& file, const absl::Status&) {
                         notes_.push_back(fmt::format("unreadable {}", file.rank));
-                      }}) {}
+                      },
+                  .work = [this](bool work) { work_ = work; }}) {
+    shipper_.OnSession("s1");
+  }
 
   void Connect() {
     sink_ = std::make_unique<Sink>();
-    shipper_.OnConnected(sink_.get(), "s1");
+    shipper_.OnConnected(sink_.get());
     queue_.RunReady();
   }
   void Committed(uint32_t rank, uint64_t bytes) {
@@ -121,6 +124,7 @@ class LogShipperTest : public ::testing::Test {
   SimExecutor executor_{queue_};
   MemorySpool spool_;
   std::vector<std::string> notes_;
+  bool work_ = false;
   absl::Status last_failure_;
   std::unique_ptr<Sink> sink_;
   LogShipper shipper_;
@@ -413,6 +417,77 @@ TEST_F(LogShipperTest, ForgetsAReleasedAttempt) {
   queue_.RunReady();
   EXPECT_EQ(sink_->sent.size(), LogShipper::kWindowBytes / LogShipper::kMaxChunkBytes)
       << "the whole window is free again";
+}
+
+TEST_F(LogShipperTest, HasWorkUntilWhatItHasIsCommitted) {
+  EXPECT_FALSE(work_) << "nothing to ship";
+  shipper_.AddFiles(kAttempt, {0, 1});
+  EXPECT_TRUE(work_) << "output is about to come";
+  Connect();
+  Committed(0, 0);
+  EXPECT_TRUE(work_) << "of the other the coordinator has said nothing yet";
+  Committed(1, 0);
+  EXPECT_FALSE(work_);
+  Write(0, "abc");
+  EXPECT_TRUE(work_);
+  Committed(0, 2);
+  shipper_.OnDisconnected();
+  EXPECT_TRUE(work_);
+  Connect();
+  Committed(0, 3);
+  EXPECT_FALSE(work_);
+}
+
+TEST_F(LogShipperTest, HasWorkUntilAClosedFileIsComplete) {
+  shipper_.AddFiles(kAttempt, {0});
+  Connect();
+  Committed(0, 0);
+  shipper_.OnDisconnected();
+  shipper_.OnClosed(File(0), 3);
+  EXPECT_TRUE(work_) << "its bytes were not seen yet";
+  Write(0, "abc");
+  Connect();
+  Committed(0, 0);
+  Committed(0, 3);
+  EXPECT_FALSE(work_);
+  EXPECT_TRUE(shipper_.Complete(File(0)));
+}
+
+TEST_F(LogShipperTest, FindsWorkThatNobodyToldWithoutAConnection) {
+  shipper_.AddFiles(kAttempt, {0});
+  Connect();
+  Committed(0, 0);
+  shipper_.OnDisconnected();
+  spool_.files[File(0)] = "abc";
+  queue_.RunFor(LogShipper::kPollInterval);
+  EXPECT_TRUE(work_);
+}
+
+TEST_F(LogShipperTest, ComparesEveryFileAgainInANewSession) {
+  shipper_.AddFiles(kAttempt, {0});
+  Connect();
+  Committed(0, 0);
+  EXPECT_FALSE(work_);
+  shipper_.OnSessionLost();
+  shipper_.OnSession("s2");
+  EXPECT_TRUE(work_) << "its coordinator may be another one, and has to know the sizes";
+  Connect();
+  EXPECT_EQ(sink_->sent[0].hello().session_id(), "s2");
+  Committed(0, 0);
+  EXPECT_FALSE(work_);
+}
+
+TEST_F(LogShipperTest, FilesThatAreLeftOutOrForgottenAreNoWork) {
+  spool_.files[File(0)] = std::string(100, 'x');
+  shipper_.AddFiles(kAttempt, {0, 1});
+  Connect();
+  Committed(1, 0);
+  Committed(0, 101);
+  EXPECT_FALSE(work_) << "file 0 failed";
+  Write(1, "abc");
+  EXPECT_TRUE(work_);
+  shipper_.RemoveAttempt(kAttempt);
+  EXPECT_FALSE(work_);
 }
 
 }  // namespace
