@@ -8,17 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <optional>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "agent/node/coordinator_socket.h"
 #include "common/base/annotate.h"
-#include "common/base/mutex.h"
 #include "common/io/atomic_file.h"
 #include "common/io/unique_fd.h"
 
@@ -26,8 +22,6 @@ namespace muster {
 namespace {
 
 constexpr size_t kMaxListBytes = size_t{1} << 20;
-// A database that has not answered so many lookups is not asked once more.
-constexpr int kMaxLookups = 64;
 constexpr size_t kFirstBufferBytes = 16384;
 constexpr size_t kMaxBufferBytes = size_t{4} << 20;
 constexpr int kMaxGroups = 65536;
@@ -132,31 +126,26 @@ absl::Status NotAllowed(const std::string& user, const UserGateOptions& options)
       user, user, options.allow_file));
 }
 
+// The user as one whom the agent may run jobs of. Blocks as long as the user database likes.
+absl::StatusOr<RunAs> FindAllowed(const std::string& user, const std::optional<AllowList>& list,
+                                  const UserGateOptions& options) {
+  absl::StatusOr<RunAs> found = FindUser(user);
+  if (!found.ok()) return found;
+  if (list.has_value() &&
+      !list->Allows(found->name, found->uid, Memberships(*found, list->groups))) {
+    return NotAllowed(found->name, options);
+  }
+  // Another name of the agent's own user.
+  if (found->uid == ::geteuid()) return RunAs{};
+  return found;
+}
+
 }  // namespace
 
-struct SystemUserGate::Link {
-  Mutex mutex;
-  // Null once the gate is gone.
-  Executor* executor ABSL_GUARDED_BY(mutex) = nullptr;
-  std::atomic<int> running = 0;
-};
-
-struct SystemUserGate::Lookup {
-  // On the loop thread only. Empty once it was called.
-  Done done;
-  Executor::TimerId timer = 0;
-};
-
 SystemUserGate::SystemUserGate(Executor& executor, UserGateOptions options)
-    : executor_(executor), options_(std::move(options)), link_(std::make_shared<Link>()) {
-  MutexLock lock(link_->mutex);
-  link_->executor = &executor;
-}
-
-SystemUserGate::~SystemUserGate() {
-  MutexLock lock(link_->mutex);
-  link_->executor = nullptr;
-}
+    : executor_(executor),
+      options_(std::move(options)),
+      lookups_(executor, {.limit = options_.lookup_limit}) {}
 
 void SystemUserGate::Admit(const std::string& user, Done done) {
   const auto answer = [&](absl::StatusOr<RunAs> result) {
@@ -195,56 +184,12 @@ void SystemUserGate::Admit(const std::string& user, Done done) {
 }
 
 void SystemUserGate::LookUp(const std::string& user, std::optional<AllowList> list, Done done) {
-  const auto lookup = std::make_shared<Lookup>();
-  lookup->done = std::move(done);
-  lookup->timer = executor_.PostAfter(
-      options_.lookup_limit, [this, lookup, user, alive = std::weak_ptr<int>(alive_)] {
-        if (alive.expired()) return;
-        Answer(lookup, absl::DeadlineExceededError(fmt::format(
-                           "the user database of this node did not find user \"{}\" within {} ms",
-                           user, options_.lookup_limit.count())));
-      });
-  const auto work = [this, alive = std::weak_ptr<int>(alive_), link = link_, lookup, user,
-                     list = std::move(list), options = options_] {
-    absl::StatusOr<RunAs> found = FindUser(user);
-    if (found.ok() && list.has_value() &&
-        !list->Allows(found->name, found->uid, Memberships(*found, list->groups))) {
-      found = NotAllowed(found->name, options);
-    }
-    // Another name of the agent's own user.
-    if (found.ok() && found->uid == ::geteuid()) found = RunAs{};
-    --link->running;
-    MutexLock lock(link->mutex);
-    if (link->executor == nullptr) return;
-    // The gate is only used on the loop thread, and not once it is gone.
-    link->executor->Post([this, alive, lookup, found = std::move(found)]() mutable {
-      if (!alive.expired()) Answer(lookup, std::move(found));
-    });
-  };
-  if (++link_->running > kMaxLookups) {
-    --link_->running;
-    executor_.Post([this, lookup, alive = std::weak_ptr<int>(alive_)] {
-      if (alive.expired()) return;
-      Answer(lookup, absl::UnavailableError("the user database of this node does not answer"));
-    });
-    return;
-  }
-  try {
-    std::thread(work).detach();
-  } catch (const std::system_error& error) {
-    --link_->running;
-    executor_.Post([this, lookup, alive = std::weak_ptr<int>(alive_),
-                    status = absl::ResourceExhaustedError(
-                        fmt::format("no thread to look up a user: {}", error.code().message()))] {
-      if (!alive.expired()) Answer(lookup, status);
-    });
-  }
-}
-
-void SystemUserGate::Answer(const std::shared_ptr<Lookup>& lookup, absl::StatusOr<RunAs> answer) {
-  if (!lookup->done) return;
-  executor_.Cancel(lookup->timer);
-  std::exchange(lookup->done, nullptr)(std::move(answer));
+  lookups_.Ask<RunAs>(
+      fmt::format("user \"{}\"", user),
+      [user, list = std::move(list), options = options_] {
+        return FindAllowed(user, list, options);
+      },
+      std::move(done));
 }
 
 absl::StatusOr<AllowList> ReadAllowList(const std::string& path) {

@@ -1,6 +1,6 @@
 // The gate of a real node: looks users up in the node's user database (NSS: /etc/passwd, LDAP, ...)
 // and in its allow-list. The list is read again for every job. Lives on the loop thread; lookups,
-// which may hang, run on threads of their own.
+// which may hang, run on threads of their own (common/io/user_lookups.h).
 #pragma once
 
 #include <absl/status/status.h>
@@ -14,6 +14,7 @@
 #include "agent/core/user_gate.h"
 #include "agent/node/allow_list.h"
 #include "common/base/executor.h"
+#include "common/io/user_lookups.h"
 
 namespace muster {
 
@@ -36,24 +37,18 @@ class SystemUserGate final : public UserGate {
  public:
   // `executor` outlives the gate.
   SystemUserGate(Executor& executor, UserGateOptions options);
-  ~SystemUserGate() override;
   SystemUserGate(const SystemUserGate&) = delete;
   SystemUserGate& operator=(const SystemUserGate&) = delete;
 
   void Admit(const std::string& user, Done done) override;
 
  private:
-  // What threads of lookups know of the gate. They may outlive it.
-  struct Link;
-  struct Lookup;
-
-  void Answer(const std::shared_ptr<Lookup>& lookup, absl::StatusOr<RunAs> answer);
   // `list` that must allow the user; nothing: none.
   void LookUp(const std::string& user, std::optional<AllowList> list, Done done);
 
   Executor& executor_;
   const UserGateOptions options_;
-  const std::shared_ptr<Link> link_;
+  UserLookups lookups_;
   // Posted tasks look here whether the gate still lives.
   std::shared_ptr<int> alive_ = std::make_shared<int>(0);
 };

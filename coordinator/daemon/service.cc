@@ -89,8 +89,10 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Start(ServiceOptions options) 
   if (!status.ok()) return status;
   // The socket says who may connect; a folder of our own lets people come that far.
   if (made && options.socket_group.has_value()) (void)::chmod(folder.c_str(), 0755);
+  std::optional<SocketGroup> group;
+  if (options.socket_group.has_value()) group = SocketGroup{.gid = *options.socket_group};
   absl::StatusOr<std::unique_ptr<AcceptLoop>> listener =
-      AcceptLoop::Listen(options.socket, options.socket_group);
+      AcceptLoop::Listen(options.socket, std::move(group));
   if (!listener.ok()) return listener.status();
 
   CoordinatorConfig config;

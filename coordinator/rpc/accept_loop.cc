@@ -13,11 +13,14 @@
 #include <utility>
 
 #include "common/base/annotate.h"
-#include "common/io/account.h"
 #include "common/log/log.h"
 
 namespace muster {
 namespace {
+
+std::optional<gid_t> GidOf(const std::optional<SocketGroup>& group) {
+  return group.has_value() ? std::optional(group->gid) : std::nullopt;
+}
 
 // True when something accepts connections there.
 bool SomebodyListens(const sockaddr_un& address) {
@@ -30,17 +33,19 @@ bool SomebodyListens(const sockaddr_un& address) {
 
 }  // namespace
 
-AcceptLoop::AcceptLoop(std::string path, std::optional<gid_t> group, UniqueFd listener)
-    : path_(std::move(path)), group_(group), listener_(std::move(listener)), acceptor_(path_) {
+AcceptLoop::AcceptLoop(std::string path, std::optional<SocketGroup> group, UniqueFd listener)
+    : path_(std::move(path)),
+      group_(std::move(group)),
+      listener_(std::move(listener)),
+      acceptor_(path_) {
   RememberPlace();
-  if (group_.has_value()) names_ = std::make_unique<WorkerThread>("user-names");
 }
 
 absl::StatusOr<std::unique_ptr<AcceptLoop>> AcceptLoop::Listen(const std::string& path,
-                                                               std::optional<gid_t> group) {
-  absl::StatusOr<UniqueFd> listener = Bind(path, group);
+                                                               std::optional<SocketGroup> group) {
+  absl::StatusOr<UniqueFd> listener = Bind(path, GidOf(group));
   if (!listener.ok()) return listener.status();
-  return std::unique_ptr<AcceptLoop>(new AcceptLoop(path, group, *std::move(listener)));
+  return std::unique_ptr<AcceptLoop>(new AcceptLoop(path, std::move(group), *std::move(listener)));
 }
 
 absl::StatusOr<UniqueFd> AcceptLoop::Bind(const std::string& path, std::optional<gid_t> group) {
@@ -80,7 +85,6 @@ absl::StatusOr<UniqueFd> AcceptLoop::Bind(const std::string& path, std::optional
 }
 
 AcceptLoop::~AcceptLoop() {
-  alive_.reset();
   names_.reset();
   if (loop_ != nullptr) loop_->Cancel(watch_timer_);
   if (IsInPlace()) ::unlink(path_.c_str());
@@ -102,7 +106,7 @@ void AcceptLoop::WatchPlace() {
   watch_timer_ = loop_->PostAfter(kWatchInterval, [this] { WatchPlace(); });
   if (IsInPlace()) return;
   ::mkdir(path_.substr(0, path_.rfind('/')).c_str(), group_.has_value() ? 0755 : 0700);
-  absl::StatusOr<UniqueFd> listener = Bind(path_, group_);
+  absl::StatusOr<UniqueFd> listener = Bind(path_, GidOf(group_));
   if (!listener.ok()) {
     if (std::exchange(place_taken_told_, true)) return;
     spdlog::error("the socket is gone and cannot be made again path={} error={}", LogQuoted(path_),
@@ -121,6 +125,7 @@ void AcceptLoop::Serve(EventLoop& loop, grpc::Server& server, LocalPeers& peers)
   loop_ = &loop;
   server_ = &server;
   peers_ = &peers;
+  if (group_.has_value()) names_ = std::make_unique<UserLookups>(loop, group_->lookups);
   Accept();
   watch_timer_ = loop.PostAfter(kWatchInterval, [this] { WatchPlace(); });
 }
@@ -134,30 +139,45 @@ void AcceptLoop::OnConnection(UniqueFd connection) {
   ucred who = {};
   socklen_t size = sizeof who;
   if (::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) {
-    return Refuse(who.uid, who.pid);
+    return Refuse(who, "the kernel does not say who it is");
   }
-  if (peers_->IsOwner(who.uid)) return TakeIn(std::move(connection), who.uid, "");
+  if (peers_->IsOwner(who.uid)) {
+    peers_->Accepted(connection.get(), who.uid);
+    return TakeIn(std::move(connection));
+  }
   // The kernel has looked at the mode of the socket; without a group that is nobody else's.
-  if (!group_.has_value()) return Refuse(who.uid, who.pid);
-  names_->Post([this, alive = std::weak_ptr<int>(alive_), who,
-                connection = std::make_shared<UniqueFd>(std::move(connection))] {
-    loop_->Post([this, alive, who, connection, user = AccountName(who.uid)] {
-      if (alive.expired()) return;
-      // Who has no name cannot be told from somebody whose name is that number.
-      if (user == std::to_string(who.uid)) return Refuse(who.uid, who.pid);
-      TakeIn(std::move(*connection), who.uid, user);
-    });
-  });
+  if (!group_.has_value()) return Refuse(who, "it is another user");
+  names_->Ask<std::string>(
+      fmt::format("uid {}", who.uid),
+      [uid = who.uid, account_name = group_->account_name] { return account_name(uid); },
+      [this, who, connection = std::make_shared<UniqueFd>(std::move(connection))](
+          const absl::StatusOr<std::string>& name) { OnName(std::move(*connection), who, name); });
 }
 
-void AcceptLoop::TakeIn(UniqueFd connection, uid_t uid, std::string user) {
-  // Before the server can see a call on it.
-  peers_->Accepted(connection.get(), uid, std::move(user));
+void AcceptLoop::OnName(UniqueFd connection, const ucred& who,
+                        const absl::StatusOr<std::string>& name) {
+  if (!name.ok()) {
+    const std::string reason(MessageOf(name.status()));
+    Refuse(who, reason);
+    peers_->Refused(connection.get(), fmt::format("who you are is not known: {}", reason));
+  } else if (*name == std::to_string(who.uid)) {
+    // Who has no name cannot be told from somebody whose name is that number.
+    const std::string reason = fmt::format("uid {} has no name on this machine", who.uid);
+    Refuse(who, reason);
+    peers_->Refused(connection.get(), fmt::format("who you are is not known: {}", reason));
+  } else {
+    peers_->Accepted(connection.get(), who.uid, *name);
+  }
+  TakeIn(std::move(connection));
+}
+
+void AcceptLoop::TakeIn(UniqueFd connection) {
   grpc::AddInsecureChannelFromFd(server_, connection.Release());
 }
 
-void AcceptLoop::Refuse(uid_t uid, pid_t pid) const {
-  spdlog::warn("connection refused path={} uid={} pid={}", LogQuoted(path_), uid, pid);
+void AcceptLoop::Refuse(const ucred& who, const std::string& reason) const {
+  spdlog::warn("connection refused path={} uid={} pid={} reason={}", LogQuoted(path_), who.uid,
+               who.pid, LogQuoted(reason));
 }
 
 }  // namespace muster

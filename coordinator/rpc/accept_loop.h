@@ -7,20 +7,31 @@
 
 #include <absl/status/statusor.h>
 #include <grpcpp/server.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "common/io/account.h"
 #include "common/io/event_loop.h"
 #include "common/io/unique_fd.h"
-#include "common/io/worker_thread.h"
+#include "common/io/user_lookups.h"
 #include "coordinator/rpc/connection_acceptor.h"
 #include "coordinator/rpc/peers.h"
 
 namespace muster {
+
+// A group whose members may connect, besides the owner and root, who never wait for lookups.
+struct SocketGroup {
+  gid_t gid = 0;
+  // Name of a user; its number when it has none. May hang.
+  std::function<std::string(uid_t)> account_name = AccountName;
+  UserLookups::Options lookups = {};
+};
 
 class AcceptLoop {
  public:
@@ -32,32 +43,35 @@ class AcceptLoop {
   // left there and that nobody listens on is replaced. May be called before the loop runs, on any
   // thread. INVALID_ARGUMENT: the path is too long.
   static absl::StatusOr<std::unique_ptr<AcceptLoop>> Listen(
-      const std::string& path, std::optional<gid_t> group = std::nullopt);
+      const std::string& path, std::optional<SocketGroup> group = std::nullopt);
   // Stops accepting and removes the socket, if it is still this one. Connections that the server
   // has go on.
   ~AcceptLoop();
   AcceptLoop(const AcceptLoop&) = delete;
   AcceptLoop& operator=(const AcceptLoop&) = delete;
 
-  // All outlive this object. Peers that may not connect are hung up on. A socket that somebody
+  // All outlive this object. Peers that may not connect are hung up on; calls of members of the
+  // group whose name is not found are refused with the reason. A socket that somebody
   // removes, with its folder or without, is made again within kWatchInterval.
   void Serve(EventLoop& loop, grpc::Server& server, LocalPeers& peers);
 
  private:
-  AcceptLoop(std::string path, std::optional<gid_t> group, UniqueFd listener);
+  AcceptLoop(std::string path, std::optional<SocketGroup> group, UniqueFd listener);
   static absl::StatusOr<UniqueFd> Bind(const std::string& path, std::optional<gid_t> group);
   void Accept();
   void OnConnection(UniqueFd connection);
-  void TakeIn(UniqueFd connection, uid_t uid, std::string user);
-  void Refuse(uid_t uid, pid_t pid) const;
+  // A member of the group, once its name was looked up.
+  void OnName(UniqueFd connection, const ucred& who, const absl::StatusOr<std::string>& name);
+  // Before the server can see a call on it, `peers_` must know of it.
+  void TakeIn(UniqueFd connection);
+  void Refuse(const ucred& who, const std::string& reason) const;
   void RememberPlace();
   // True when the path still leads to `listener_`.
   bool IsInPlace() const;
   void WatchPlace();
 
   const std::string path_;
-  // Whose members may connect, besides the owner and root.
-  const std::optional<gid_t> group_;
+  const std::optional<SocketGroup> group_;
   UniqueFd listener_;
   // Of the socket in the file system.
   ino_t inode_ = 0;
@@ -68,10 +82,8 @@ class AcceptLoop {
   LocalPeers* peers_ = nullptr;
   Executor::TimerId watch_timer_ = 0;
   bool place_taken_told_ = false;
-  // Asks for names of users, which may take long. Only with a group.
-  std::unique_ptr<WorkerThread> names_;
-  // Posted tasks look here whether this object still lives.
-  std::shared_ptr<int> alive_ = std::make_shared<int>(0);
+  // Only with a group, and when it serves.
+  std::unique_ptr<UserLookups> names_;
 };
 
 }  // namespace muster

@@ -29,7 +29,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, v1::CoordinatorMessage>* AgentServiceI
   const Peer peer = Authorize(services_, *call, kSession);
   if (peer.role == Role::kNobody) {
     return new RefusedStream<grpc::ServerBidiReactor<grpc::ByteBuffer, v1::CoordinatorMessage>>(
-        Denied(kSession));
+        Denied(kSession, peer));
   }
   return ServeStream<AgentStream>(peer, services_, call, peer.node);
 }
@@ -39,7 +39,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, v1::UploadLogsResponse>* AgentServiceI
   const Peer peer = Authorize(services_, *call, kUploadLogs);
   if (peer.role == Role::kNobody) {
     return new RefusedStream<grpc::ServerBidiReactor<grpc::ByteBuffer, v1::UploadLogsResponse>>(
-        Denied(kUploadLogs));
+        Denied(kUploadLogs, peer));
   }
   return ServeStream<LogUpload>(peer, services_, call, peer.node, uploads_);
 }

@@ -124,7 +124,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobServiceImpl::WatchJob(
   constexpr char kMethod[] = "/muster.v1.JobService/WatchJob";
   const Peer peer = Authorize(services_, *call, kMethod);
   if (peer.role == Role::kNobody) {
-    return new RefusedStream<grpc::ServerWriteReactor<v1::WatchJobResponse>>(Denied(kMethod));
+    return new RefusedStream<grpc::ServerWriteReactor<v1::WatchJobResponse>>(Denied(kMethod, peer));
   }
   return ServeStream<WatchStream>(peer, services_, call, CallerOf(peer), JobId(request->job_id()));
 }
@@ -134,7 +134,7 @@ grpc::ServerWriteReactor<v1::ReadLogsResponse>* JobServiceImpl::ReadLogs(
   constexpr char kMethod[] = "/muster.v1.JobService/ReadLogs";
   const Peer peer = Authorize(services_, *call, kMethod);
   if (peer.role == Role::kNobody) {
-    return new RefusedStream<grpc::ServerWriteReactor<v1::ReadLogsResponse>>(Denied(kMethod));
+    return new RefusedStream<grpc::ServerWriteReactor<v1::ReadLogsResponse>>(Denied(kMethod, peer));
   }
   return ServeStream<LogReader>(peer, services_, call, CallerOf(peer), *request, hub_);
 }

@@ -89,4 +89,9 @@ void LocalPeers::Accepted(int fd, uid_t uid, std::string user) {
   users_[NameOfFd(fd)] = std::move(peer);
 }
 
+void LocalPeers::Refused(int fd, std::string reason) {
+  MutexLock lock(mutex_);
+  users_[NameOfFd(fd)] = {.role = Role::kNobody, .refusal = std::move(reason)};
+}
+
 }  // namespace muster

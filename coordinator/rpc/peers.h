@@ -28,6 +28,8 @@ struct Peer {
   std::string serial = "";
   // The certificate, PEM.
   std::string certificate = "";
+  // Why the role is kNobody, for the peer; empty when there is no more to say.
+  std::string refusal = "";
 };
 
 // Finds the peer of a call.
@@ -59,6 +61,8 @@ class LocalPeers final : public PeerDirectory {
   // A connection of `uid`, who has this name, is about to be taken over by gRPC as file descriptor
   // `fd`. Of owners the name is not needed.
   void Accepted(int fd, uid_t uid, std::string user = "");
+  // The same for one whose calls are all refused: `reason` is what it is told.
+  void Refused(int fd, std::string reason);
 
  private:
   const uid_t owner_;

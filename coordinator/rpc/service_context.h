@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string_view>
+#include <utility>
 
 #include "common/base/executor.h"
 #include "coordinator/core/coordinator_core.h"
@@ -29,7 +30,7 @@ struct ServiceContext {
 inline Peer Authorize(const ServiceContext& services, const grpc::CallbackServerContext& call,
                       std::string_view method) {
   Peer peer = services.peers.Identify(call);
-  if (!IsAllowed(method, peer.role)) return {};
+  if (!IsAllowed(method, peer.role)) return {.refusal = std::move(peer.refusal)};
   return peer;
 }
 
@@ -37,8 +38,9 @@ inline Peer Authorize(const ServiceContext& services, const grpc::CallbackServer
 inline Caller CallerOf(const Peer& peer) { return {peer.user, peer.role == Role::kAdmin}; }
 
 // What a peer is told that may not call a method.
-inline grpc::Status Denied(std::string_view method) {
-  return {grpc::StatusCode::PERMISSION_DENIED, fmt::format("you may not call {}", method)};
+inline grpc::Status Denied(std::string_view method, const Peer& peer = {}) {
+  return {grpc::StatusCode::PERMISSION_DENIED,
+          peer.refusal.empty() ? fmt::format("you may not call {}", method) : peer.refusal};
 }
 
 }  // namespace muster

@@ -73,7 +73,7 @@ grpc::ServerUnaryReactor* ServeUnary(const ServiceContext& services,
   auto* reactor = new UnaryReactor<Response>(response);
   Peer peer = Authorize(services, *call, method);
   if (peer.role == Role::kNobody) {
-    reactor->Finish(Denied(method));
+    reactor->Finish(Denied(method, peer));
     return reactor;
   }
   // A copy: gRPC's is gone when the call is cancelled before the loop comes to it.

@@ -1,13 +1,20 @@
 // Connections through a real Unix socket.
 #include "coordinator/rpc/accept_loop.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <grpcpp/create_channel_posix.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
 
 #include "common/base/annotate.h"
 #include "common/io/account.h"
@@ -129,6 +136,96 @@ TEST(LocalPeers, KnowsTheOwnerRootAndWhoWasLetIn) {
   peers.Accepted(7, ::geteuid() + 12345, "alice");
   EXPECT_EQ(peers.IdentifyConnection("fd:7").role, Role::kSubmitter);
   EXPECT_EQ(peers.IdentifyConnection("fd:7").user, "alice");
+}
+
+// Users of this machine that connect to the socket of a group. It takes root to be them.
+class GroupSocketTest : public AcceptLoopTest {
+ protected:
+  static constexpr uid_t kAlice = 61001;
+  static constexpr uid_t kBob = 61002;
+  static constexpr uid_t kNameless = 61003;
+  static constexpr gid_t kGroup = 61000;
+
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "it takes root to be two users";
+    AcceptLoopTest::SetUp();
+    ASSERT_EQ(::chmod(folder_.c_str(), 0711), 0);
+  }
+  void TearDown() override {
+    LetGo();
+    if (coordinator_) AcceptLoopTest::TearDown();
+  }
+  CoordinatorConfig Config() override {
+    CoordinatorConfig config = RpcWorld::Config();
+    SocketGroup group{.gid = kGroup, .account_name = [this](uid_t uid) { return NameOf(uid); }};
+    group.lookups.limit = std::chrono::milliseconds(200);
+    auto listener = AcceptLoop::Listen(Socket(), std::move(group));
+    EXPECT_TRUE(listener.ok()) << listener.status();
+    config.listener = *std::move(listener);
+    return config;
+  }
+  // The user database: it hangs for alice.
+  std::string NameOf(uid_t uid) {
+    if (uid == kBob) return "bob";
+    if (uid != kAlice) return std::to_string(uid);
+    std::unique_lock lock(mutex_);
+    ++hanging_;
+    wake_.wait(lock, [this] { return let_go_; });
+    --hanging_;
+    wake_.notify_all();
+    return "alice";
+  }
+  void LetGo() {
+    std::unique_lock lock(mutex_);
+    let_go_ = true;
+    wake_.notify_all();
+    wake_.wait(lock, [this] { return hanging_ == 0; });
+  }
+  // What a user is told. Connects on a thread that has the user's ids, which in Linux are each
+  // thread's own.
+  grpc::Status ListNodesAs(uid_t uid) {
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int result = -1;
+    std::thread([&] {
+      ::syscall(SYS_setgroups, 0, nullptr);
+      ::syscall(SYS_setresgid, kGroup, kGroup, kGroup);
+      ::syscall(SYS_setresuid, uid, uid, uid);
+      sockaddr_un address = {};
+      address.sun_family = AF_UNIX;
+      Socket().copy(address.sun_path, sizeof address.sun_path - 1);
+      result = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    }).join();
+    EXPECT_EQ(result, 0);
+    ::fcntl(fd, F_SETFL, O_NONBLOCK);
+    const auto stub = v1::NodeService::NewStub(grpc::CreateInsecureChannelFromFd("group", fd));
+    const auto context = MakeContext();
+    v1::ListNodesResponse response;
+    return stub->ListNodes(context.get(), {}, &response);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool let_go_ = false;
+  int hanging_ = 0;
+};
+
+TEST_F(GroupSocketTest, WhoseNameIsNotFoundInTimeHoldsUpNobodyAndIsTold) {
+  grpc::Status alice;
+  std::thread waits([&] { alice = ListNodesAs(kAlice); });
+  EXPECT_TRUE(ListNodesAs(kBob).ok());
+  EXPECT_TRUE(ListNodes(Socket()).ok());
+  waits.join();
+  EXPECT_EQ(alice.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(alice.error_message(),
+            "who you are is not known: the user database of this machine did not find uid 61001 "
+            "within 200 ms");
+}
+
+TEST_F(GroupSocketTest, WhoHasNoNameIsTold) {
+  const grpc::Status status = ListNodesAs(kNameless);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(status.error_message(),
+            "who you are is not known: uid 61003 has no name on this machine");
 }
 
 TEST(MakeChannel, TakesUnixSocketsAndWithCredentialsHostAndPort) {
