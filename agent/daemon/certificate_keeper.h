@@ -10,10 +10,10 @@
 #include <random>
 #include <string>
 
-#include "agent/daemon/certificate_renewer.h"
 #include "agent/session/backoff.h"
 #include "common/base/executor.h"
 #include "common/io/worker_thread.h"
+#include "common/member/certificate_renewer.h"
 
 namespace muster {
 

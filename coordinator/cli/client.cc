@@ -12,6 +12,7 @@
 #include "common/rpc/grpc_status.h"
 #include "common/rpc/member_channel.h"
 #include "common/trust/credentials.h"
+#include "coordinator/cli/own_certificate.h"
 
 namespace muster {
 namespace {
@@ -370,6 +371,10 @@ absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& target) {
     if (IsUnixTarget(target)) return MakeChannel(target, use);
     const absl::StatusOr<Credentials> credentials = CredentialsForCalls(target);
     if (!credentials.ok()) return credentials.status();
+    if (use == ChannelUse::kControl) {
+      HaveCertificateLookedAfter(UserTrustDirectory(), *credentials, target,
+                                 SystemClock().WallNow());
+    }
     return MakeMemberChannel(*credentials, target, use);
   };
   absl::StatusOr<std::shared_ptr<grpc::Channel>> control = make(ChannelUse::kControl);

@@ -20,6 +20,8 @@ struct Command {
   bool takes_signals = false;
   // What it logs to stderr unless MUSTER_LOG says otherwise.
   const char* log_level = "off";
+  // In no list: other commands start it.
+  bool hidden = false;
 };
 
 // In the order in which help lists them.

@@ -7,11 +7,12 @@
 #include "coordinator/cli/command.h"
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/exit_status.h"
+#include "coordinator/cli/own_certificate.h"
 
 namespace muster {
 namespace {
 
-constexpr std::array<Command, 21> kCommands = {{
+constexpr std::array<Command, 22> kCommands = {{
     {"submit", "run the job of a job.yaml and follow it", RunSubmit, true},
     {"spawn", "run a script on every slot of every host, from flags alone", RunSpawn, true},
     {"list", "list jobs, the newest first", RunList},
@@ -33,6 +34,7 @@ constexpr std::array<Command, 21> kCommands = {{
     {"ca", "show or replace the authority of the cluster", RunCa},
     {"revoke", "shut a member out", RunRevoke},
     {"doctor", "say what does not work, and what to do about it", RunDoctor},
+    {kRenewCertificate, "", RunRenewCertificate, false, "off", true},
 }};
 
 constexpr std::string_view kExitStatuses = R"(
@@ -75,6 +77,7 @@ int RunHelp(Arguments arguments, Reporter& reporter) {
       "\n"
       "commands:\n";
   for (const Command& command : kCommands) {
+    if (command.hidden) continue;
     text += fmt::format("  {:<9} {}\n", command.name, command.summary);
   }
   text += fmt::format("  {:<9} {}\n", "help", "help on a command, as COMMAND --help");

@@ -77,7 +77,7 @@ int Main(const std::vector<std::string>& arguments) {
   if (name == "--help" || name == "-h" || name == "help") return RunHelp(rest, reporter);
   std::vector<std::string> names;
   for (const Command& command : Commands()) {
-    names.emplace_back(command.name);
+    if (!command.hidden) names.emplace_back(command.name);
     if (command.name != name) continue;
     if (!HasEnoughFiles(reporter)) return kExitNotStarted;
     // Before any thread exists: they all inherit what is blocked.

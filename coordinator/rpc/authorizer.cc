@@ -8,8 +8,11 @@ namespace {
 constexpr MethodRule kRules[] = {
     {"/muster.v1.AgentService/Session", Role::kAgent},
     {"/muster.v1.AgentService/UploadLogs", Role::kAgent},
+    // Everybody about the own certificate.
     {"/muster.v1.MemberService/CheckCertificate", Role::kAgent},
+    {"/muster.v1.MemberService/CheckCertificate", Role::kSubmitter},
     {"/muster.v1.MemberService/RenewCertificate", Role::kAgent},
+    {"/muster.v1.MemberService/RenewCertificate", Role::kSubmitter},
     {"/muster.v1.JobService/SubmitJob", Role::kSubmitter},
     {"/muster.v1.JobService/PlanJob", Role::kSubmitter},
     {"/muster.v1.JobService/GetJob", Role::kSubmitter},
@@ -34,9 +37,9 @@ std::span<const MethodRule> MethodRules() { return kRules; }
 
 bool IsAllowed(std::string_view method, Role role) {
   if (role == Role::kNobody) return false;
-  const auto rule = std::find_if(std::begin(kRules), std::end(kRules),
-                                 [&](const MethodRule& r) { return r.method == method; });
-  return rule != std::end(kRules) && (role == Role::kAdmin || role == rule->role);
+  return std::any_of(std::begin(kRules), std::end(kRules), [&](const MethodRule& rule) {
+    return rule.method == method && (role == Role::kAdmin || role == rule.role);
+  });
 }
 
 }  // namespace muster

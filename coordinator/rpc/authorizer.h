@@ -20,11 +20,11 @@ enum class Role {
   kAdmin,
 };
 
-// One row of the table.
+// One row of the table. A method that several roles may call has several.
 struct MethodRule {
   // `/package.Service/Method`.
   std::string_view method;
-  // The role that it takes, or kAdmin.
+  // A role that it takes, besides kAdmin.
   Role role;
 };
 

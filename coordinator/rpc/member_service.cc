@@ -1,11 +1,28 @@
 #include "coordinator/rpc/member_service.h"
 
+#include <optional>
 #include <utility>
 
 #include "coordinator/core/proto_time.h"
 #include "coordinator/rpc/unary_call.h"
 
 namespace muster {
+namespace {
+
+// Whose certificate the connection was made with. Peers of this machine come without one, and the
+// coordinator itself looks after those of admins.
+std::optional<Asker> AskerOf(const Peer& peer, const std::string& source) {
+  if (peer.serial.empty()) return std::nullopt;
+  if (peer.role == Role::kAgent && peer.node.has_value()) {
+    return Asker{IdentityKind::kAgent, peer.node->value(), peer.serial, source};
+  }
+  if (peer.role == Role::kSubmitter) {
+    return Asker{IdentityKind::kUser, peer.user, peer.serial, source};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 MemberServiceImpl::MemberServiceImpl(const ServiceContext& services, MemberOffice& office,
                                      const Clock& clock, std::vector<std::string> addresses)
@@ -18,17 +35,13 @@ grpc::ServerUnaryReactor* MemberServiceImpl::Serve(grpc::CallbackServerContext* 
   return ServeUnary(services_, call, method, request, response,
                     [this, act = std::move(act), source = call->peer()](
                         Request asked, const Peer& peer, auto done) {
-                      // Admins of this machine come without a certificate, and those of the network
-                      // are no nodes.
-                      if (peer.role != Role::kAgent || !peer.node) {
+                      std::optional<Asker> asker = AskerOf(peer, source);
+                      if (!asker.has_value()) {
                         return done(absl::FailedPreconditionError(
-                            "only a node has a certificate to ask about, over mutual TLS"));
+                            "only nodes and users of the cluster have a certificate to ask about, "
+                            "over mutual TLS"));
                       }
-                      Asker asker{.kind = IdentityKind::kAgent,
-                                  .name = peer.node->value(),
-                                  .serial = peer.serial,
-                                  .source = source};
-                      worker_.Post([act, asked = std::move(asked), asker = std::move(asker),
+                      worker_.Post([act, asked = std::move(asked), asker = *std::move(asker),
                                     done = std::move(done)] { done(act(asked, asker)); });
                     });
 }

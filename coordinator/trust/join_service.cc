@@ -116,18 +116,13 @@ JoinService::Outcome JoinService::DecideMember(const v1::JoinRequest& request,
     certificate = Certificate::FromDer(repetition->certificate.der);
   } else {
     const auto& grant = std::get<RenewalGrant>(*decision);
-    certificate = GrantRenewal(*trust, store_, grant, LifeOf(grant.kind), now);
+    certificate = GrantRenewal(*trust, store_, grant, now);
   }
   if (!certificate.ok()) return named(FailedOutcome(certificate.status(), object));
   spdlog::info("member came back serial={} {}", certificate->serial(), object);
   return named(
       Accepted(*trust, *certificate,
                fmt::format("with {}{}", object, repetition != nullptr ? ", asked again" : "")));
-}
-
-std::chrono::seconds JoinService::LifeOf(IdentityKind kind) const {
-  return kind == IdentityKind::kAgent ? trust_.Get()->certificate_life
-                                      : std::chrono::seconds(policy_.user_life);
 }
 
 JoinService::Outcome JoinService::Admit(const JoinAdmission& admission,
@@ -137,7 +132,7 @@ JoinService::Outcome JoinService::Admit(const JoinAdmission& admission,
   CertificateProfile profile{.identity = {trust->cluster_id, admission.kind, admission.name},
                              .client = true,
                              .not_before = now - kBackdate,
-                             .not_after = now + LifeOf(admission.kind)};
+                             .not_after = now + trust->LifeOf(admission.kind)};
   if (agent) profile.hosts = {admission.name + ".agent"};
   const auto failed = [&](const absl::Status& status) {
     // What the store refuses is for the other end, what fails is for the log.

@@ -18,10 +18,8 @@
 namespace muster {
 
 struct JoinPolicy {
-  // Where members find coordinators, host:port. How long certificates of nodes are good is the
-  // cluster's, see Trust.
+  // Where members find coordinators, host:port.
   std::vector<std::string> coordinators;
-  std::chrono::hours user_life{24 * 30};
 };
 
 class JoinService final : public JoinHandler {
@@ -48,7 +46,6 @@ class JoinService final : public JoinHandler {
                       std::string_view exporter, WallTime now);
   Outcome DecideMember(const v1::JoinRequest& request, std::string_view exporter, WallTime now);
   Outcome Admit(const JoinAdmission& admission, const v1::JoinRequest& request, WallTime now);
-  std::chrono::seconds LifeOf(IdentityKind kind) const;
   Outcome Accepted(const Trust& trust, const Certificate& certificate,
                    const std::string& detail) const;
   static Outcome RefusedOutcome(const JoinRefusal& refusal, std::string object);

@@ -54,7 +54,9 @@ absl::StatusOr<bool> MemberOffice::Check(const Asker& asker, std::vector<std::st
   }
   const std::shared_ptr<const Trust> trust = trust_.Get();
   if (told != AuthoritiesOf(trust->ca_bundle)) return true;
-  const auto issued = store_.FindCertificate((*member)->serial);
+  // A person has one for each machine.
+  const auto issued =
+      store_.FindCertificate(asker.kind == IdentityKind::kUser ? asker.serial : (*member)->serial);
   if (!issued.ok()) return issued.status();
   if (!*issued) return true;
   const absl::StatusOr<Certificate> newest = Certificate::FromDer((*issued)->der);
@@ -90,8 +92,7 @@ absl::StatusOr<MemberOffice::Renewed> MemberOffice::Renew(const Asker& asker,
     repeated = true;
     certificate = Certificate::FromDer(repetition->certificate.der);
   } else {
-    certificate = GrantRenewal(*trust, store_, std::get<RenewalGrant>(*decision),
-                               trust->certificate_life, now);
+    certificate = GrantRenewal(*trust, store_, std::get<RenewalGrant>(*decision), now);
   }
   if (!certificate.ok()) return certificate.status();
   // Asked again, the same certificate is handed out.
@@ -108,12 +109,11 @@ absl::StatusOr<MemberOffice::Renewed> MemberOffice::Renew(const Asker& asker,
 }
 
 absl::StatusOr<Certificate> GrantRenewal(const Trust& trust, TrustStore& store,
-                                         const RenewalGrant& grant, std::chrono::seconds life,
-                                         WallTime now) {
+                                         const RenewalGrant& grant, WallTime now) {
   CertificateProfile profile{.identity = {trust.cluster_id, grant.kind, grant.name},
                              .client = true,
                              .not_before = now - kBackdate,
-                             .not_after = now + life};
+                             .not_after = now + trust.LifeOf(grant.kind)};
   if (grant.kind == IdentityKind::kAgent) profile.hosts = {grant.name + ".agent"};
   absl::StatusOr<Certificate> made = Issue(trust.ca(), trust.ca_key, grant.key, profile);
   if (!made.ok()) return made;

@@ -56,7 +56,6 @@ class MemberOffice {
 // Makes and records the certificate. ABORTED: the member has a newer one since; ask again.
 // NOT_FOUND, PERMISSION_DENIED: it was removed, revoked since.
 absl::StatusOr<Certificate> GrantRenewal(const Trust& trust, TrustStore& store,
-                                         const RenewalGrant& grant, std::chrono::seconds life,
-                                         WallTime now);
+                                         const RenewalGrant& grant, WallTime now);
 
 }  // namespace muster

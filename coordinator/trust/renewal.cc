@@ -24,6 +24,38 @@ JoinRefusal UnknownMember() {
           "another coordinator, or the proof of its key is wrong (join again with a new token)"};
 }
 
+// What somebody has to do about a certificate that is not renewed.
+std::string WhatToDo(IdentityKind kind, std::string_view name) {
+  // A person joins as often as there are tokens; a node once.
+  if (kind == IdentityKind::kUser) {
+    return fmt::format("join again with a new token of `coordinator user add {}`", name);
+  }
+  return fmt::format(
+      "have an administrator free the name: coordinator revoke {} {} --free-name; then join again "
+      "with a new token",
+      IdentityKindName(kind), name);
+}
+
+struct Newest {
+  std::string serial;
+  std::string spki_sha256;
+};
+
+// Of the member, or, as people have several machines, of the machine that `presented` was given to.
+absl::StatusOr<Newest> NewestAfter(const IssuedCertificate& presented, const Member& member,
+                                   EnrolmentRecords& records) {
+  if (presented.kind != IdentityKind::kUser) return Newest{member.serial, member.spki_sha256};
+  IssuedCertificate newest = presented;
+  while (!newest.successor.empty()) {
+    auto next = records.FindCertificate(newest.successor);
+    if (!next.ok()) return next.status();
+    // Forgotten: it ended long ago.
+    if (!*next) return Newest{newest.successor, ""};
+    newest = **std::move(next);
+  }
+  return Newest{newest.serial, newest.spki_sha256};
+}
+
 }  // namespace
 
 absl::StatusOr<RenewalDecision> DecideRenewal(const IssuedCertificate& presented,
@@ -44,32 +76,30 @@ absl::StatusOr<RenewalDecision> DecideRenewal(const IssuedCertificate& presented
   if (now >= presented.not_after + kRejoinLimit) {
     return JoinRefusal{
         JoinRefused::TOO_LATE,
-        fmt::format("the certificate ended on {}, more than {} days ago (have an administrator "
-                    "free the name: coordinator revoke {} {} --free-name; then join again with a "
-                    "new token)",
-                    FormatUtc(presented.not_after), kRejoinLimit / std::chrono::hours(24), kind,
-                    presented.name)};
+        fmt::format("the certificate ended on {}, more than {} days ago ({})",
+                    FormatUtc(presented.not_after), kRejoinLimit / std::chrono::hours(24),
+                    WhatToDo(presented.kind, presented.name))};
   }
+  const absl::StatusOr<Newest> newest = NewestAfter(presented, member, records);
+  if (!newest.ok()) return newest.status();
   const std::string spki_sha256 = key.SpkiSha256();
   if (spki_sha256 == presented.spki_sha256) {
     return JoinRefusal{JoinRefused::BAD_REQUEST, "a new certificate is for a new key"};
   }
-  if (spki_sha256 == member.spki_sha256) {
-    auto newest = records.FindCertificate(member.serial);
-    if (!newest.ok()) return newest.status();
-    if (*newest && now < (*newest)->not_after) return JoinRepetition{**std::move(newest)};
-    return RenewalGrant{member.kind, member.name, key, member.serial};
+  if (spki_sha256 == newest->spki_sha256) {
+    auto made = records.FindCertificate(newest->serial);
+    if (!made.ok()) return made.status();
+    if (*made && now < (*made)->not_after) return JoinRepetition{**std::move(made)};
+    return RenewalGrant{member.kind, member.name, key, newest->serial};
   }
-  if (presented.serial != member.serial) {
+  if (presented.serial != newest->serial) {
     return JoinRefusal{
         JoinRefused::SUPERSEDED,
         fmt::format("the {} '{}' has a newer certificate, of another key: this one is from a copy "
-                    "or an old backup (if this is the right machine, have an administrator free "
-                    "the name: coordinator revoke {} {} --free-name; then join again with a new "
-                    "token)",
-                    kind, presented.name, kind, presented.name)};
+                    "or an old backup (if this is the right machine, {})",
+                    kind, presented.name, WhatToDo(presented.kind, presented.name))};
   }
-  return RenewalGrant{member.kind, member.name, key, member.serial};
+  return RenewalGrant{member.kind, member.name, key, newest->serial};
 }
 
 absl::StatusOr<RenewalDecision> DecideRejoin(const v1::JoinRequest& request, WallTime now,

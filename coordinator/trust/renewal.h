@@ -2,9 +2,10 @@
 // that comes back with one that has ended. Pure over what it reads from the store, like
 // enrolment.h.
 //
-// A member has one newest certificate. It renews with that one, and only with a key that it has not
-// used before. If the answer is lost, it asks again with the same new key and gets what was made.
-// Whoever asks with an older certificate and another key has a copy of what the member was.
+// A member has one newest certificate; a person has one on each machine that joined. It renews with
+// that one, and only with a key that it has not used before. If the answer is lost, it asks again
+// with the same new key and gets what was made. Whoever asks with an older certificate and another
+// key has a copy of what the member was.
 #pragma once
 
 #include <absl/status/statusor.h>
@@ -21,7 +22,7 @@
 
 namespace muster {
 
-// A certificate is to be made, if the member's newest is still the one with this serial number.
+// A certificate is to be made, if the newest one is still that with this serial number.
 struct RenewalGrant {
   IdentityKind kind = IdentityKind::kAgent;
   std::string name;

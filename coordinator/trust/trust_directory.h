@@ -34,6 +34,8 @@ inline constexpr std::chrono::hours kCertificateLife{24 * 14};
 inline constexpr std::chrono::seconds kMinCertificateLife{10};
 inline constexpr std::chrono::hours kMaxCertificateLife{24 * 365};
 inline constexpr std::chrono::hours kAdminLife{24 * 365};
+// Of people who joined. Their commands renew them.
+inline constexpr std::chrono::hours kUserLife{24 * 30};
 
 // How far a change of the CA has come.
 enum class RotationPhase {
@@ -58,6 +60,10 @@ struct Trust {
   RotationPhase phase = RotationPhase::kSteady;
 
   const Certificate& ca() const { return ca_bundle.front(); }
+  // How long a new certificate of such a member is good.
+  std::chrono::seconds LifeOf(IdentityKind kind) const {
+    return kind == IdentityKind::kAgent ? certificate_life : std::chrono::seconds(kUserLife);
+  }
   // What the coordinator presents: its certificates, then the CAs, for clients that know a pin
   // only.
   std::vector<Certificate> ServerChain() const;

@@ -57,6 +57,8 @@ struct IssuedCertificate {
   WallTime not_after;
   bool revoked = false;
   std::string der;
+  // Serial number of the certificate that it was renewed to; empty: of none.
+  std::string successor;
   friend bool operator==(const IssuedCertificate&, const IssuedCertificate&) = default;
 };
 

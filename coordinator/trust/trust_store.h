@@ -45,9 +45,10 @@ class TrustStore final : public EnrolmentRecords {
   absl::Status Enrol(const Member& member, const IssuedCertificate& certificate, WallTime now);
   // The same without a token. ALREADY_EXISTS: as above.
   absl::Status AddMember(const Member& member, const IssuedCertificate& certificate);
-  // A member has a new certificate. `former`: the serial number of the newest that it had; ABORTED
-  // when it was another. NOT_FOUND: no such member. PERMISSION_DENIED: it was revoked. Also forgets
-  // its certificates that ended two months before `now`.
+  // A member has a new certificate. `former`: the serial number of the newest that it had, or that
+  // a person had on the machine that asks; ABORTED when it was another. NOT_FOUND: no such member.
+  // PERMISSION_DENIED: it was revoked. Also forgets its certificates that ended two months before
+  // `now`.
   absl::Status Renew(const IssuedCertificate& certificate, std::string_view former, WallTime now);
   // Which CAs the member trusts, as it told.
   absl::Status SetAuthorities(IdentityKind kind, std::string_view name,

@@ -15,7 +15,7 @@ namespace muster {
 namespace {
 
 constexpr int64_t kApplicationId = 0x4D535454;
-constexpr int64_t kSchemaVersion = 2;
+constexpr int64_t kSchemaVersion = 3;
 constexpr std::chrono::hours kKeepEnded{24 * 7};
 // Longer than a member may come back with one.
 constexpr std::chrono::hours kKeepEndedCertificates{24 * 60};
@@ -35,14 +35,17 @@ constexpr char kSchema[] =
     "WITHOUT ROWID;"
     "CREATE TABLE certificates(serial TEXT PRIMARY KEY, kind INTEGER NOT NULL,"
     " name TEXT NOT NULL, spki BLOB NOT NULL, issued_ms INTEGER NOT NULL,"
-    " not_after_ms INTEGER NOT NULL, revoked INTEGER NOT NULL, der BLOB NOT NULL) WITHOUT ROWID;"
+    " not_after_ms INTEGER NOT NULL, revoked INTEGER NOT NULL, der BLOB NOT NULL,"
+    " successor TEXT NOT NULL DEFAULT '') WITHOUT ROWID;"
     "CREATE INDEX certificates_of ON certificates(kind, name);"
-    "PRAGMA application_id=1297306708; PRAGMA user_version=2;";
-// From version 1.
-constexpr char kUpgrade[] =
-    "ALTER TABLE members ADD COLUMN authorities BLOB NOT NULL DEFAULT x'';"
-    "PRAGMA user_version=2;";
-static_assert(kApplicationId == 1297306708 && kSchemaVersion == 2, "kSchema spells them out");
+    "PRAGMA application_id=1297306708; PRAGMA user_version=3;";
+// From version 1, and from there on.
+constexpr char kUpgradeTo2[] =
+    "ALTER TABLE members ADD COLUMN authorities BLOB NOT NULL DEFAULT x'';";
+constexpr char kUpgradeTo3[] =
+    "ALTER TABLE certificates ADD COLUMN successor TEXT NOT NULL DEFAULT '';"
+    "PRAGMA user_version=3;";
+static_assert(kApplicationId == 1297306708 && kSchemaVersion == 3, "kSchema spells them out");
 
 constexpr char kTokenColumns[] =
     "SELECT id, key, role, bound_name, bound_network, uses_left, created_ms, expires_ms"
@@ -92,7 +95,8 @@ IssuedCertificate CertificateOf(const SqliteStatement& row) {
           .issued_at = FromMilliseconds(row.Int(4)),
           .not_after = FromMilliseconds(row.Int(5)),
           .revoked = row.Int(6) != 0,
-          .der = Text(row, 7)};
+          .der = Text(row, 7),
+          .successor = Text(row, 8)};
 }
 
 // All rows of a statement, each made by `make`.
@@ -148,7 +152,10 @@ absl::StatusOr<TrustTables> TrustTables::Open(const std::string& path) {
     }
     const absl::StatusOr<int64_t> version = db.QueryInt("PRAGMA user_version");
     if (!version.ok()) return version.status();
-    if (*version == 1) return db.Execute(kUpgrade);
+    if (*version == 1) {
+      if (absl::Status done = db.Execute(kUpgradeTo2); !done.ok()) return done;
+    }
+    if (*version == 1 || *version == 2) return db.Execute(kUpgradeTo3);
     if (*version != kSchemaVersion) {
       return absl::FailedPreconditionError(
           fmt::format("it is of version {}, this program reads {} (use the program that wrote it)",
@@ -231,8 +238,8 @@ absl::StatusOr<std::optional<Member>> TrustTables::ReadMember(IdentityKind kind,
 absl::StatusOr<std::optional<IssuedCertificate>> TrustTables::FindCertificate(
     std::string_view serial) {
   auto select = database_.Prepare(
-      "SELECT serial, kind, name, spki, issued_ms, not_after_ms, revoked, der FROM certificates"
-      " WHERE serial = ?1");
+      "SELECT serial, kind, name, spki, issued_ms, not_after_ms, revoked, der, successor"
+      " FROM certificates WHERE serial = ?1");
   if (!select.ok()) return select.status();
   return Row(select->BindText(1, serial), CertificateOf);
 }
@@ -252,7 +259,7 @@ absl::Status TrustTables::SpendUse(const std::string& token_id, WallTime now) {
 
 absl::Status TrustTables::PutCertificate(const IssuedCertificate& certificate) {
   auto insert =
-      database_.Prepare("INSERT INTO certificates VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
+      database_.Prepare("INSERT INTO certificates VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
   if (!insert.ok()) return insert.status();
   return insert->BindText(1, certificate.serial)
       .BindInt(2, static_cast<int64_t>(certificate.kind))
@@ -262,6 +269,7 @@ absl::Status TrustTables::PutCertificate(const IssuedCertificate& certificate) {
       .BindInt(6, Milliseconds(certificate.not_after))
       .BindInt(7, certificate.revoked ? 1 : 0)
       .BindBlob(8, certificate.der)
+      .BindText(9, certificate.successor)
       .Run();
 }
 
@@ -326,6 +334,32 @@ absl::Status TrustTables::SetAuthorities(IdentityKind kind, std::string_view nam
       .Run();
 }
 
+absl::Status TrustTables::SetSuccessor(std::string_view former, std::string_view serial) {
+  auto update = database_.Prepare(
+      "UPDATE certificates SET successor = ?2"
+      " WHERE serial = ?1 AND successor = '' AND revoked = 0");
+  if (!update.ok()) return update.status();
+  absl::Status updated = update->BindText(1, former).BindText(2, serial).Run();
+  if (!updated.ok()) return updated;
+  const absl::StatusOr<int64_t> count = database_.QueryInt("SELECT changes()");
+  if (!count.ok()) return count.status();
+  return *count == 1 ? absl::OkStatus()
+                     : absl::AbortedError("it was renewed, revoked or removed a moment ago");
+}
+
+absl::Status TrustTables::SetNewest(const IssuedCertificate& certificate) {
+  auto update = database_.Prepare(
+      "UPDATE members SET spki = ?3, serial = ?4, not_after_ms = ?5"
+      " WHERE kind = ?1 AND name = ?2");
+  if (!update.ok()) return update.status();
+  return update->BindInt(1, static_cast<int64_t>(certificate.kind))
+      .BindText(2, certificate.name)
+      .BindBlob(3, certificate.spki_sha256)
+      .BindText(4, certificate.serial)
+      .BindInt(5, Milliseconds(certificate.not_after))
+      .Run();
+}
+
 absl::Status TrustTables::Renew(const IssuedCertificate& certificate, std::string_view former,
                                 WallTime now) {
   return Transaction([&]() -> absl::Status {
@@ -340,23 +374,16 @@ absl::Status TrustTables::Renew(const IssuedCertificate& certificate, std::strin
       return absl::PermissionDeniedError(
           fmt::format("the {} '{}' was revoked", kind, certificate.name));
     }
-    if ((*member)->serial != former) {
+    const bool newest = (*member)->serial == former;
+    if (!newest && certificate.kind != IdentityKind::kUser) {
       return absl::AbortedError(
           fmt::format("the {} '{}' got a newer certificate a moment ago", kind, certificate.name));
     }
-    absl::Status forgotten = ForgetEnded(certificate.kind, certificate.name, now);
-    if (!forgotten.ok()) return forgotten;
-    auto update = database_.Prepare(
-        "UPDATE members SET spki = ?3, serial = ?4, not_after_ms = ?5"
-        " WHERE kind = ?1 AND name = ?2");
-    if (!update.ok()) return update.status();
-    absl::Status updated = update->BindInt(1, static_cast<int64_t>(certificate.kind))
-                               .BindText(2, certificate.name)
-                               .BindBlob(3, certificate.spki_sha256)
-                               .BindText(4, certificate.serial)
-                               .BindInt(5, Milliseconds(certificate.not_after))
-                               .Run();
-    return updated.ok() ? PutCertificate(certificate) : updated;
+    absl::Status done = SetSuccessor(former, certificate.serial);
+    if (done.ok()) done = ForgetEnded(certificate.kind, certificate.name, now);
+    // Of a person's machines the member tells of the one that joined last, while that is good.
+    if (done.ok() && (newest || (*member)->not_after <= now)) done = SetNewest(certificate);
+    return done.ok() ? PutCertificate(certificate) : done;
   });
 }
 

@@ -6,7 +6,7 @@ import re
 import lint
 
 BASE = ["common/base"]
-COMMON = ["common/doctor", "common/io", "common/rpc", "common/log", "common/crypto", "common/trust", *BASE]
+COMMON = ["common/doctor", "common/member", "common/io", "common/rpc", "common/log", "common/crypto", "common/trust", *BASE]
 # What speaks TLS without gRPC: for strangers, before they have a certificate.
 TRUST = ["common/crypto", "common/io", "common/log", *BASE]
 SPEC = ["coordinator/plan", "coordinator/spec", *BASE]
@@ -19,6 +19,7 @@ ALLOWED = {
     "common/base": [],
     "common/io": BASE,
     "common/rpc": ["common/crypto", "common/trust", *BASE],
+    "common/member": ["common/rpc", "common/trust", *TRUST],
     "common/log": BASE,
     "common/crypto": BASE,
     "common/doctor": ["common/trust", *TRUST],

@@ -4,8 +4,8 @@
 
 #include <future>
 
-#include "agent/daemon/certificate_renewer.h"
 #include "common/crypto/csr.h"
+#include "common/member/certificate_renewer.h"
 #include "common/rpc/member_channel.h"
 #include "common/trust/join_client.h"
 #include "muster/v1/authority.grpc.pb.h"

@@ -1,4 +1,6 @@
 // Certificates that live for seconds, and an authority that is replaced, under running jobs.
+#include <filesystem>
+
 #include "tests/integration/network/joined_nodes.h"
 
 namespace muster {
@@ -138,6 +140,37 @@ TEST_F(Renewals, AJobRunsAcrossAChangeOfTheAuthority) {
   EXPECT_EQ(late.Wait(), 1);
   EXPECT_THAT(late.err(), HasSubstr("from before its authority was changed"));
   EXPECT_EQ(Join("node-5", Token(1)).Wait(), 0);
+}
+
+TEST_F(Renewals, CommandsOfAUserLetAChangeOfTheAuthorityGoOn) {
+  EXPECT_EQ(Init("40s").Wait(), 0);
+  Serve();
+  CommandRun added = box_.Run({"user", "add", "alice", "-o", "json"});
+  EXPECT_EQ(added.Wait(), 0) << added.err();
+  const auto token = nlohmann::json::parse(added.out());
+  address_ = token["addresses"][0];
+  box_.Set("XDG_CONFIG_HOME", box_.Path("config"));
+  CommandRun joined = box_.Run({"join", address_, std::string(token["token"])});
+  EXPECT_EQ(joined.Wait(), 0) << joined.err();
+  EXPECT_EQ(box_.Run({"ca", "rotate"}).Wait(), 0);
+  const auto awaits_alice = [&] {
+    const auto shown = Json({"ca", "show", "-o", "json"});
+    return shown["awaited"].size() == 1 && shown["awaited"][0]["name"] == "alice";
+  };
+  const auto use = [&] {
+    // As if the last look had been a while ago.
+    std::filesystem::remove(box_.Path("config/muster/trust/renewal"));
+    EXPECT_EQ(box_.Run({"list", "--server", address_}).Wait(), 0);
+  };
+  EXPECT_TRUE(awaits_alice());
+  use();
+  ASSERT_TRUE(AwaitPhase("issue-new")) << box_.Run({"ca", "show"}).out();
+  EXPECT_TRUE(awaits_alice());
+  use();
+  ASSERT_TRUE(AwaitPhase("steady")) << box_.Run({"ca", "show"}).out();
+  // With what it has now.
+  use();
+  EXPECT_EQ(box_.Read("config/muster/trust/renewal"), "");
 }
 
 }  // namespace

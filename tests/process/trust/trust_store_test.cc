@@ -210,6 +210,36 @@ TEST_F(TrustStoreTest, RenewsFromTheNewestCertificateOnly) {
   EXPECT_NE(*store_->FindCertificate("04"), std::nullopt);
 }
 
+TEST_F(TrustStoreTest, APersonRenewsOnEachMachineFromTheNewestThere) {
+  const auto person = [](const std::string& spki, const std::string& serial, int hours = 24) {
+    Member member = Node("alice", spki, serial);
+    member.kind = IdentityKind::kUser;
+    member.not_after = kNow + std::chrono::hours(hours);
+    return member;
+  };
+  const auto row = [this] { return (*store_->FindMember(IdentityKind::kUser, "alice"))->serial; };
+  for (const Member& joined : {person("laptop", "01"), person("desktop", "02")}) {
+    ASSERT_TRUE(store_->AddMember(joined, CertificateOf(joined)).ok());
+  }
+  ASSERT_TRUE(store_->Renew(CertificateOf(person("laptop 2", "03", 48)), "01", kNow).ok());
+  EXPECT_EQ(row(), "02") << "the machine that joined last";
+  EXPECT_EQ((*store_->FindCertificate("01"))->successor, "03");
+  EXPECT_EQ(store_->Renew(CertificateOf(person("copy", "04")), "01", kNow).code(),
+            absl::StatusCode::kAborted);
+  EXPECT_EQ(*store_->FindCertificate("04"), std::nullopt);
+  ASSERT_TRUE(store_->Renew(CertificateOf(person("desktop 2", "05", 30)), "02", kNow).ok());
+  EXPECT_EQ(row(), "05");
+  // Once the certificate of that machine has ended, another one speaks for the person.
+  ASSERT_TRUE(
+      store_
+          ->Renew(CertificateOf(person("laptop 3", "06", 99)), "03", kNow + std::chrono::hours(31))
+          .ok());
+  EXPECT_EQ(row(), "06");
+  ASSERT_EQ(store_->Revoke(IdentityKind::kUser, "alice")->size(), 5u);
+  EXPECT_EQ(store_->Renew(CertificateOf(person("laptop 4", "07")), "06", kNow).code(),
+            absl::StatusCode::kPermissionDenied);
+}
+
 TEST_F(TrustStoreTest, RemembersTheAuthoritiesThatAMemberTrusts) {
   const Member node = Node("a", "key", "01");
   ASSERT_TRUE(store_->AddMember(node, CertificateOf(node)).ok());
@@ -220,19 +250,23 @@ TEST_F(TrustStoreTest, RemembersTheAuthoritiesThatAMemberTrusts) {
   EXPECT_EQ((*store_->FindMember(kAgent, "a"))->authorities, digests);
 }
 
-TEST_F(TrustStoreTest, ReadsTheStoreOfTheVersionBefore) {
+TEST_F(TrustStoreTest, ReadsTheStoresOfTheVersionsBefore) {
   const Member node = Node("a", "key", "01");
   ASSERT_TRUE(store_->AddMember(node, CertificateOf(node)).ok());
-  store_.reset();
-  absl::StatusOr<SqliteDatabase> database = SqliteDatabase::Open(path_, false);
-  ASSERT_TRUE(database.ok());
-  ASSERT_TRUE(database
-                  ->Execute("ALTER TABLE members DROP COLUMN authorities;"
-                            "PRAGMA user_version=1;")
-                  .ok());
-  database = absl::UnavailableError("closed");
-  Open();
-  EXPECT_EQ(*store_->FindMember(kAgent, "a"), node);
+  for (const char* undo : {"ALTER TABLE certificates DROP COLUMN successor;"
+                           "PRAGMA user_version=2;",
+                           "ALTER TABLE certificates DROP COLUMN successor;"
+                           "ALTER TABLE members DROP COLUMN authorities;"
+                           "PRAGMA user_version=1;"}) {
+    store_.reset();
+    absl::StatusOr<SqliteDatabase> database = SqliteDatabase::Open(path_, false);
+    ASSERT_TRUE(database.ok());
+    ASSERT_TRUE(database->Execute(undo).ok());
+    database = absl::UnavailableError("closed");
+    Open();
+    EXPECT_EQ(*store_->FindMember(kAgent, "a"), node) << undo;
+    EXPECT_EQ(*store_->FindCertificate("01"), CertificateOf(node)) << undo;
+  }
   EXPECT_TRUE(store_->SetAuthorities(kAgent, "a", "x").ok());
 }
 

@@ -116,6 +116,42 @@ TEST_F(Renewal, AskedForAgainIsTheSameCertificate) {
   EXPECT_EQ(grant->serial, newest.serial());
 }
 
+TEST_F(Renewal, APersonHasOneOnEachMachine) {
+  member_ = Member{.kind = IdentityKind::kUser, .name = "alice", .serial = "03"};
+  const auto put = [this](const std::string& serial, const PrivateKey& key,
+                          const std::string& successor) {
+    certificates_[serial] = {.serial = serial,
+                             .kind = IdentityKind::kUser,
+                             .name = "alice",
+                             .spki_sha256 = key.SpkiSha256(),
+                             .not_after = kNow + hours(100),
+                             .successor = successor};
+  };
+  const PrivateKey other = PrivateKey::Generate();
+  // The laptop has renewed once; the desktop joined later.
+  put("01", old_key_, "02");
+  put("02", new_key_, "");
+  put("03", other, "");
+  const auto decide = [this](const std::string& serial, const PrivateKey& key) {
+    return *DecideRenewal(certificates_[serial], key.public_key(), kNow, *this);
+  };
+  const PrivateKey next = PrivateKey::Generate();
+  for (const std::string serial : {"02", "03"}) {
+    const RenewalDecision decision = decide(serial, next);
+    const auto* grant = std::get_if<RenewalGrant>(&decision);
+    ASSERT_NE(grant, nullptr) << std::get<JoinRefusal>(decision).message;
+    EXPECT_EQ(grant->serial, serial);
+  }
+  const RenewalDecision again = decide("01", new_key_);
+  ASSERT_TRUE(std::holds_alternative<JoinRepetition>(again));
+  EXPECT_EQ(std::get<JoinRepetition>(again).certificate.serial, "02");
+  ExpectRefused(decide("01", next), JoinRefused::SUPERSEDED, "coordinator user add alice");
+  certificates_.erase("02");
+  ExpectRefused(decide("01", next), JoinRefused::SUPERSEDED);
+  member_->revoked = true;
+  ExpectRefused(decide("03", next), JoinRefused::REVOKED);
+}
+
 TEST_F(Renewal, IsRefusedToACopyOfWhatTheMemberWas) {
   const Certificate former = Give(old_key_);
   Give(new_key_);

@@ -1,4 +1,4 @@
-#include "agent/daemon/certificate_renewer.h"
+#include "common/member/certificate_renewer.h"
 
 #include <fmt/format.h>
 
@@ -45,7 +45,7 @@ absl::StatusOr<Credentials> Received(const v1::RenewCertificateResponse& respons
     }
   }
   if (received.coordinators.empty()) received.coordinators = before.coordinators;
-  // It is of the identity that this node has had, or refused here.
+  // It is of the identity that the member has had, or refused here.
   if (absl::Status fits = CheckCredentials(received); !fits.ok()) return wrong(MessageOf(fits));
   if (now < certificate->not_before() || now >= certificate->not_after()) {
     return absl::FailedPreconditionError(

@@ -1,4 +1,4 @@
-#include "agent/rpc/member_client.h"
+#include "common/member/member_client.h"
 
 #include <chrono>
 
@@ -17,7 +17,7 @@ absl::StatusOr<Response> MemberClient::Make(Call call) {
   context.set_deadline(std::chrono::system_clock::now() + kLimit);
   {
     MutexLock lock(mutex_);
-    if (cancelled_) return absl::CancelledError("the agent ends");
+    if (cancelled_) return absl::CancelledError("the program ends");
     current_ = &context;
   }
   Response response;

@@ -1,6 +1,7 @@
-// One look at the certificate of this node, and what is to be done about it: renews it at the
-// coordinator over mutual TLS, comes back with it when it has ended, tells the coordinator which
-// authorities are trusted here. Blocks; one thread at a time. See certificate_keeper.h for when.
+// One look at the certificate of a member (this node, this user), and what is to be done about it:
+// renews it at the coordinator over mutual TLS, comes back with it when it has ended, tells the
+// coordinator which authorities are trusted here. Blocks; one thread at a time. Agents: see
+// agent/daemon/certificate_keeper.h for when; users: coordinator/cli/own_certificate.h.
 #pragma once
 
 #include <absl/status/status.h>
@@ -10,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "agent/rpc/member_client.h"
 #include "common/base/clock.h"
+#include "common/member/member_client.h"
 #include "common/rpc/channel.h"
 #include "common/trust/credentials.h"
 #include "common/trust/renewal.h"
@@ -32,7 +33,7 @@ struct CertificateLook {
   // made with the one before should be replaced.
   bool renewed = false;
   WallTime former_reconnect_at;
-  // The node can do nothing more about it; the status says what somebody has to do.
+  // The member can do nothing more about it; the status says what somebody has to do.
   bool hopeless = false;
 };
 
@@ -56,7 +57,7 @@ class CertificateRenewer {
   absl::Status Renew(const Credentials& before);
   absl::Status ComeBack(const Credentials& before);
   absl::StatusOr<bool> ShouldRenewNow(const Credentials& current);
-  // Why gRPC was not reached, as the join port tells: PERMISSION_DENIED when this node was shut
+  // Why gRPC was not reached, as the join port tells: PERMISSION_DENIED when the member was shut
   // out; OK when the certificate has ended by the coordinator's clock; else `unreachable`.
   absl::Status WhyShutOut(const Credentials& current, const absl::Status& unreachable);
   // Of the coordinators in turn; empty: none is known.
