@@ -106,6 +106,13 @@ int RunServe(Arguments arguments, Reporter& reporter) {
         return "";
       },
       "what members are told of where it is; repeat for more (default: the hosts of `init`)");
+  flags.Value("max-jobs-per-user", "N", keep("max_jobs_per_user"),
+              fmt::format("jobs that a user who is no admin may have at once, waiting or running "
+                          "(default {}; 0: no limit)",
+                          defaults.user_limits.jobs));
+  flags.Value("max-ranks-per-user", "N", keep("max_ranks_per_user"),
+              fmt::format("ranks that they may have together (default {}; 0: no limit)",
+                          defaults.user_limits.ranks));
   AddConfigFlag(flags, &file);
   flags.Switch("check-config", &check,
                "print every setting that holds and who says so, and start nothing");

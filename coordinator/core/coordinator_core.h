@@ -34,6 +34,7 @@
 #include "common/base/ids.h"
 #include "coordinator/core/caller.h"
 #include "coordinator/core/store.h"
+#include "coordinator/core/user_limits.h"
 #include "coordinator/session/agent_sink.h"
 #include "muster/v1/agent.pb.h"
 #include "muster/v1/job.pb.h"
@@ -63,6 +64,7 @@ struct CoordinatorOptions {
   // they have more ranks than this together. The newest one is always kept.
   size_t max_ended_jobs = 1000;
   size_t max_ended_ranks = 500'000;
+  UserLimits user_limits;
   // Receives what an operator should know, one line of key=value pairs each. May be empty.
   std::function<void(NoteLevel, std::string_view)> note;
   // Hears, besides, that something is wrong with the identity of a node: its key is in use twice.
@@ -163,8 +165,9 @@ class CoordinatorCore {
 
   // True when there is such a job for this caller.
   bool MaySee(const JobId& job, const Caller& caller) const;
-  // Answers once the job is stored. INVALID_ARGUMENT lists every problem of the spec. Request ids
-  // are the caller's own.
+  // Answers once the job is stored. INVALID_ARGUMENT lists every problem of the spec.
+  // RESOURCE_EXHAUSTED: it cannot be stored, or the caller has too much already (UserLimits; not
+  // admins). Request ids are the caller's own.
   void SubmitJob(v1::SubmitJobRequest request, Caller caller, Reply<v1::Job> done);
   // Answers with a plan on the nodes that are there; hosts without a node are planned as written.
   void PlanJob(v1::PlanJobRequest request, Caller caller, Reply<v1::Plan> done);

@@ -13,6 +13,7 @@
 #include "coordinator/core/core_impl.h"
 #include "coordinator/core/proto_time.h"
 #include "coordinator/core/spec_check.h"
+#include "coordinator/core/user_limits.h"
 #include "coordinator/plan/plan_job.h"
 
 namespace muster {
@@ -71,7 +72,11 @@ void CoordinatorCore::Impl::SubmitJob(v1::SubmitJobRequest request, Caller calle
            done = std::move(done)]() mutable {
     JobEntry* entry = jobs_.FindByRequest(caller.user, request.request_id());
     if (entry == nullptr) {
-      const absl::Status fit = CheckSpec(request.spec(), caller);
+      absl::Status fit = CheckSpec(request.spec(), caller);
+      if (fit.ok() && !caller.admin) {
+        fit = CheckUserLimits(options_.user_limits, caller.user, jobs_.UsageOf(caller.user),
+                              RanksAsked(request.spec()));
+      }
       if (!fit.ok()) {
         afterwards_.push_back({[done = std::move(done), fit] { done(fit); }, true});
         return;

@@ -16,6 +16,7 @@ JobEntry& JobIndex::Add(JobId id) {
 
 void JobIndex::Remove(JobEntry& entry) {
   SetWake(entry, std::nullopt);
+  Count(entry, {});
   waiting_.erase(&entry);
   if (ended_.erase(entry.sequence) > 0) ended_ranks_ -= RanksOf(entry);
   by_sequence_.erase(entry.sequence);
@@ -49,6 +50,13 @@ void JobIndex::Update(JobEntry& entry) {
   if (record.terminal() && ended_.try_emplace(entry.sequence, &entry).second) {
     ended_ranks_ += RanksOf(entry);
   }
+  if (record.terminal()) {
+    Count(entry, {});
+  } else if (record.spec != nullptr) {
+    Count(entry, {.jobs = 1,
+                  .ranks = record.attempts.empty() ? RanksAsked(*record.spec)
+                                                   : record.attempts.back().ranks.size()});
+  }
   while (entry.committed.size() < record.attempts.size()) {
     const AttemptRecord& attempt = record.attempts[entry.committed.size()];
     entry.committed.emplace_back(attempt.ranks.size(), 0);
@@ -59,6 +67,20 @@ void JobIndex::Update(JobEntry& entry) {
       on_node_[attempt.nodes[i].node].push_back({&entry, attempt.number, i});
     }
   }
+}
+
+UserUsage JobIndex::UsageOf(const std::string& submitter) const {
+  const auto found = usage_.find(submitter);
+  return found == usage_.end() ? UserUsage{} : found->second;
+}
+
+void JobIndex::Count(JobEntry& entry, const UserUsage& usage) {
+  const UserUsage before = std::exchange(entry.counted, usage);
+  if (before.jobs == usage.jobs && before.ranks == usage.ranks) return;
+  UserUsage& all = usage_[entry.record.submitter];
+  all.jobs += usage.jobs - before.jobs;
+  all.ranks += usage.ranks - before.ranks;
+  if (all.jobs == 0) usage_.erase(entry.record.submitter);
 }
 
 size_t JobIndex::RanksOf(const JobEntry& entry) {

@@ -17,6 +17,7 @@
 #include "common/base/ids.h"
 #include "coordinator/core/job_policy.h"
 #include "coordinator/core/job_record.h"
+#include "coordinator/core/user_limits.h"
 #include "muster/v1/job.pb.h"
 
 namespace muster {
@@ -48,6 +49,9 @@ struct JobEntry {
   std::vector<std::vector<uint64_t>> committed;
   // Per attempt and node: nothing of it is needed there any more.
   std::vector<std::vector<bool>> released;
+
+  // What of it counts among its submitter's; see JobIndex::UsageOf.
+  UserUsage counted;
 
   // Part of the batch that is being stored: nobody may see it yet.
   bool in_flight = false;
@@ -102,6 +106,9 @@ class JobIndex {
   // Ranks of all attempts of a job.
   static size_t RanksOf(const JobEntry& entry);
 
+  // What jobs of a submitter that have not ended come to.
+  UserUsage UsageOf(const std::string& submitter) const;
+
   // When the policy wants to be asked about a job again.
   void SetWake(JobEntry& entry, std::optional<TimePoint> wake);
   std::optional<TimePoint> NextWake() const;
@@ -109,11 +116,16 @@ class JobIndex {
   std::vector<JobEntry*> Due(TimePoint now) const;
 
  private:
+  // From now on `usage` of the job counts.
+  void Count(JobEntry& entry, const UserUsage& usage);
+
   uint64_t last_sequence_ = 0;
   uint64_t first_volatile_revision_ = 0;
   absl::flat_hash_map<JobId, std::unique_ptr<JobEntry>> jobs_;
   // By submitter and request id.
   absl::flat_hash_map<std::pair<std::string, std::string>, JobEntry*> by_request_;
+  // By submitter; who has nothing is not there.
+  absl::flat_hash_map<std::string, UserUsage> usage_;
   absl::flat_hash_map<NodeId, std::vector<AttemptNodeRef>> on_node_;
   std::map<uint64_t, JobEntry*> by_sequence_;
   std::map<uint64_t, JobEntry*> ended_;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "common/io/event_loop.h"
+#include "coordinator/core/user_limits.h"
 
 namespace muster {
 
@@ -34,6 +35,7 @@ struct ServiceOptions {
   // Empty: nowhere.
   std::string listen;
   std::vector<std::string> advertised;
+  UserLimits user_limits{.jobs = 1000, .ranks = 100'000};
 };
 
 // Where the trust of a cluster is, below the state directory.

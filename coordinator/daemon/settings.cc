@@ -10,6 +10,7 @@
 #include "common/io/config_file.h"
 #include "common/log/log.h"
 #include "common/rpc/channel.h"
+#include "coordinator/spec/text.h"
 
 namespace muster {
 namespace {
@@ -38,6 +39,15 @@ std::string CheckListen(const std::string& address) {
                      address);
 }
 
+constexpr uint64_t kMostCounted = 1'000'000'000;
+
+std::string CheckCount(const std::string& text) {
+  if (ParseNumber(text, kMostCounted).has_value()) return "";
+  return fmt::format("'{}' is no number from 0 to {} (0: no limit)", text, kMostCounted);
+}
+
+uint64_t CountOf(const std::string& text) { return ParseNumber(text, kMostCounted).value_or(0); }
+
 std::vector<SettingKey> Keys() {
   return {
       {.name = "state_dir"},
@@ -49,6 +59,8 @@ std::vector<SettingKey> Keys() {
            }},
       {.name = "listen", .check = CheckListen, .may_be_empty = true},
       {.name = "advertise", .kind = SettingKey::Kind::kList, .check = CheckAddress},
+      {.name = "max_jobs_per_user", .check = CheckCount},
+      {.name = "max_ranks_per_user", .check = CheckCount},
       {.name = "log",
        .check =
            [](const std::string& level) {
@@ -83,10 +95,13 @@ ServiceSettings CollectServiceSettings(const GivenFlags& flags,
     }
   }
   const ServiceOptions defaults = DefaultServiceOptions();
-  for (const auto& [key, value] : {std::pair("state_dir", defaults.state_directory),
-                                   {"socket", defaults.socket},
-                                   {"listen", defaults.listen},
-                                   {"log", "info"}}) {
+  for (const auto& [key, value] :
+       {std::pair("state_dir", defaults.state_directory),
+        {"socket", defaults.socket},
+        {"listen", defaults.listen},
+        {"max_jobs_per_user", fmt::to_string(defaults.user_limits.jobs)},
+        {"max_ranks_per_user", fmt::to_string(defaults.user_limits.ranks)},
+        {"log", "info"}}) {
     // Not everybody has a default place for the first two.
     if (!value.empty()) settings.Give(key, {value}, {"default", 0}, diagnostics);
   }
@@ -94,7 +109,9 @@ ServiceSettings CollectServiceSettings(const GivenFlags& flags,
                     .socket = settings.Text("socket"),
                     .socket_group = GroupNumber(settings.Text("socket_group")),
                     .listen = settings.Text("listen"),
-                    .advertised = settings.List("advertise")};
+                    .advertised = settings.List("advertise"),
+                    .user_limits = {.jobs = CountOf(settings.Text("max_jobs_per_user")),
+                                    .ranks = CountOf(settings.Text("max_ranks_per_user"))}};
   result.log_level = settings.Text("log");
   result.shown = fmt::format("# configuration file: {}\n{}",
                              result.file.empty() ? "none" : result.file, settings.Render());
