@@ -8,6 +8,7 @@
 
 #include "common/rpc/keepalive.h"
 #include "common/rpc/limits.h"
+#include "common/rpc/thin_stream.h"
 
 namespace muster {
 namespace {
@@ -50,6 +51,7 @@ grpc::ChannelArguments ChannelSettings(ChannelUse use) {
   args.SetMaxSendMessageSize(kMaxMessageBytes);
   // Service configs come from name servers; nothing here shall be steered by one.
   args.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  RetryThinStreamsSteadily(args);
   args.SetString("muster.use", use == ChannelUse::kLogs ? "logs" : "control");
   return args;
 }

@@ -21,6 +21,7 @@
 #include "common/crypto/client_hello.h"
 #include "common/crypto/join_token.h"
 #include "common/log/log.h"
+#include "common/rpc/thin_stream.h"
 
 namespace muster {
 namespace {
@@ -242,6 +243,7 @@ UniqueFd NetworkListener::Decide(uint64_t number) {
 void NetworkListener::GiveToGrpc(UniqueFd connection, const std::string& host) {
   const int on = 1;
   (void)::setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  RetryThinStreamsSteadily(connection.get());
   struct stat info = {};
   if (::fstat(connection.get(), &info) != 0) return;
   connections_[host].push_back({connection.get(), info.st_ino});

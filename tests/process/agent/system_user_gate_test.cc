@@ -199,7 +199,6 @@ TEST_F(SystemUserGateTest, ACoordinatorOfAnotherUserNeedsTheList) {
   };
   std::filesystem::create_directory(directory);
   options.coordinator_socket = directory + "/c.sock";
-  refused();
   const UniqueFd listener = ListenAt(options.coordinator_socket);
   ASSERT_TRUE(Admit(options, "root").ok());
   ASSERT_EQ(::chown(options.coordinator_socket.c_str(), 65534, uid_t{0} - 1), 0);
@@ -219,6 +218,22 @@ TEST_F(SystemUserGateTest, ACoordinatorOfAnotherUserNeedsTheList) {
   std::filesystem::create_symlink(options.coordinator_socket, directory + "/link");
   options.coordinator_socket = directory + "/link";
   refused();
+}
+
+TEST_F(SystemUserGateTest, ACoordinatorThatHasJustEndedNeedsTheListWhereItMayHaveBeenAnothers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "it takes root to be two users";
+  UserGateOptions options = Options();
+  const std::string directory = folder_.path() + "/run";
+  std::filesystem::create_directory(directory);
+  options.coordinator_socket = directory + "/c.sock";
+  EXPECT_TRUE(Admit(options, "root").ok());
+  ASSERT_EQ(::chmod(directory.c_str(), 01777), 0);
+  EXPECT_TRUE(absl::IsPermissionDenied(Admit(options, "root").status()));
+  ASSERT_EQ(::chmod(directory.c_str(), 0755), 0);
+  ASSERT_EQ(::chown(directory.c_str(), 65534, uid_t{0} - 1), 0);
+  EXPECT_TRUE(absl::IsPermissionDenied(Admit(options, "root").status()));
+  options.coordinator_socket = folder_.path() + "/nowhere/c.sock";
+  EXPECT_TRUE(absl::IsPermissionDenied(Admit(options, "root").status()));
 }
 
 TEST_F(SystemUserGateTest, AListThatIsNoFileDoesNotCountAndHoldsUpNobody) {
