@@ -19,6 +19,16 @@ namespace {
 // Less than this may be the time that a heartbeat travels; clocks of a cluster agree better.
 constexpr Duration kClockOffsetThatCounts = std::chrono::seconds(1);
 
+// "alice, job 7f3a (llama)": who submitted it, and what the job is called.
+std::string HolderText(const JobEntry& entry) {
+  std::string text = fmt::format("job {}", entry.id.value());
+  if (!entry.record.submitter.empty()) {
+    text = fmt::format("{}, {}", entry.record.submitter, text);
+  }
+  const std::string& name = entry.record.spec->name();
+  return name.empty() ? text : fmt::format("{} ({})", text, name);
+}
+
 }  // namespace
 
 SessionHandle CoordinatorCore::Impl::OnAgentConnected(AgentSink* sink,
@@ -279,9 +289,7 @@ bool CoordinatorCore::Impl::AddLaunch(JobEntry& entry, const AttemptRecord& atte
   v1::LaunchSpec& launch = *assignment.mutable_launch();
   launch = entry.layout->nodes(static_cast<int>(node_index)).launch();
   AddEnvironment(*entry.record.spec, attempt.nodes[node_index].host, launch);
-  launch.set_holder(entry.record.submitter.empty()
-                        ? fmt::format("job {}", entry.id.value())
-                        : fmt::format("{}, job {}", entry.record.submitter, entry.id.value()));
+  launch.set_holder(HolderText(entry));
   return true;
 }
 

@@ -68,6 +68,7 @@ TEST(GangStart, TellsTheNodeWhatToLaunch) {
   World world;
   world.Join("node-1");
   v1::JobSpec spec = world.Spec({"node-1"});
+  spec.set_name("llama");
   v1::EnvAssignment& env = *spec.add_env();
   env.set_name("A");
   env.add_parts()->set_literal("b");
@@ -77,7 +78,7 @@ TEST(GangStart, TellsTheNodeWhatToLaunch) {
   EXPECT_EQ(launch.argv(0), "/bin/true");
   ASSERT_EQ(launch.env_size(), 1);
   EXPECT_EQ(launch.env(0).name(), "A");
-  EXPECT_EQ(launch.holder(), "alice, job " + job.value());
+  EXPECT_EQ(launch.holder(), "alice, job " + job.value() + " (llama)");
   EXPECT_TRUE(launch.has_rendezvous());
 }
 
