@@ -127,18 +127,26 @@ std::string ParseUnifiedCgroup(std::string_view proc_self_cgroup) {
   return "";
 }
 
-std::string FindWritableCgroup() {
-  const std::string own = ParseUnifiedCgroup(ReadText("/proc/self/cgroup"));
-  // A path that leaves the root of the namespace cannot be reached by name.
-  if (own.empty() || own.starts_with("/../")) return "";
+std::string CgroupOfProcess(int pid) {
+  return ParseUnifiedCgroup(ReadText(fmt::format("/proc/{}/cgroup", pid)));
+}
+
+std::string FindCgroupRoot() {
   for (const char* root : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
-    if (!IsCgroup2(root)) continue;
-    const std::string directory = own == "/" ? root : root + own;
-    // A root group has no cgroup.kill itself; MakeCgroup looks for it in the child.
-    if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0) return "";
-    return directory;
+    if (IsCgroup2(root)) return root;
   }
   return "";
+}
+
+std::string FindWritableCgroup() {
+  const std::string root = FindCgroupRoot();
+  const std::string own = CgroupOfProcess(::getpid());
+  // A path that leaves the root of the namespace cannot be reached by name.
+  if (root.empty() || own.empty() || own.starts_with("/../")) return "";
+  const std::string directory = own == "/" ? root : root + own;
+  // A root group has no cgroup.kill itself; MakeCgroup looks for it in the child.
+  if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0) return "";
+  return directory;
 }
 
 std::string CgroupName(const AttemptId& attempt, const NodeId& node) {

@@ -22,11 +22,17 @@ namespace muster {
 // /proc/self/cgroup. Empty without a version 2 hierarchy.
 std::string ParseUnifiedCgroup(std::string_view proc_self_cgroup);
 
+// The same of a process, empty also when it is gone.
+std::string CgroupOfProcess(int pid);
+
+// Where the version 2 hierarchy is mounted. Empty when it is not.
+std::string FindCgroupRoot();
+
 // Directory of this process's own group when attempts can get groups below it: version 2, writable,
 // with `cgroup.kill`. Empty when not, for example without root or delegation.
 std::string FindWritableCgroup();
 
-// Name of an attempt's group below the agent's own. `node` may hold any bytes.
+// Name of an attempt's group below the agent's own, or below its scope. `node` may hold any bytes.
 std::string CgroupName(const AttemptId& attempt, const NodeId& node);
 
 struct HeldCgroup {

@@ -45,8 +45,7 @@ void ShimFollower::Shut() {
   when_dead_.clear();
 }
 
-void ShimFollower::Launch(AttemptDirectory directory, const ShimCommand& command,
-                          const internal::ShimBootstrap& bootstrap) {
+void ShimFollower::Launch(AttemptDirectory directory, const ShimCommand& command) {
   directory_.emplace(std::move(directory));
   absl::StatusOr<SpawnedShim> spawned = SpawnShim(command);
   if (!spawned.ok()) {
@@ -54,6 +53,7 @@ void ShimFollower::Launch(AttemptDirectory directory, const ShimCommand& command
     return;
   }
   child_ = true;
+  pid_ = spawned->pid;
   // One for the signals that are sent to it, one for the reaper, which keeps it beyond the
   // follower.
   pidfd_.Reset(::fcntl(spawned->pidfd.get(), F_DUPFD_CLOEXEC, 3));
@@ -63,11 +63,16 @@ void ShimFollower::Launch(AttemptDirectory directory, const ShimCommand& command
   });
   spdlog::debug("shim started job={} attempt={} pid={}", id_.job.value(), id_.attempt,
                 spawned->pid);
-  bootstrap_ = bootstrap.SerializeAsString();
   bootstrap_pipe_ = std::move(spawned->bootstrap);
   ready_pipe_ = std::move(spawned->ready);
-  loop_.WatchFd(bootstrap_pipe_.get(), EPOLLOUT, [this](uint32_t) { WriteBootstrap(); });
   loop_.WatchFd(ready_pipe_.get(), EPOLLIN, [this](uint32_t) { OnReadyPipe(); });
+}
+
+void ShimFollower::Begin(const internal::ShimBootstrap& bootstrap) {
+  // None: it did not start, or has ended already.
+  if (!bootstrap_pipe_) return;
+  bootstrap_ = bootstrap.SerializeAsString();
+  loop_.WatchFd(bootstrap_pipe_.get(), EPOLLOUT, [this](uint32_t) { WriteBootstrap(); });
 }
 
 void ShimFollower::Adopt(AttemptDirectory directory, uint64_t next_index) {

@@ -3,9 +3,9 @@
 // thread; owned by shared_ptr. Never blocks, never decides what should happen to an attempt, and
 // calls its owner from later turns of the loop only.
 //
-//   Launch -> spawned --socket listens--> connected <-> reconnecting --process ended--> records
-//   left on disk -> gone Adopt  -> lock held: connected ...;  lock free: records left on disk ->
-//   gone
+//   Launch, Begin -> spawned --socket listens--> connected <-> reconnecting --process ended-->
+//   records left on disk -> gone Adopt  -> lock held: connected ...;  lock free: records left on
+//   disk -> gone
 //
 // Whether a shim lives is decided by the end of its process (a pidfd) or by the lock of the
 // directory, never by a process number or by a connection.
@@ -49,9 +49,13 @@ class ShimFollower : public std::enable_shared_from_this<ShimFollower> {
   ShimFollower& operator=(const ShimFollower&) = delete;
 
   const AttemptId& id() const { return id_; }
-  // Starts a shim in `directory`, whose lock must be free, and follows it from record 1.
-  void Launch(AttemptDirectory directory, const ShimCommand& command,
-              const internal::ShimBootstrap& bootstrap);
+  // Starts a shim in `directory`, whose lock must be free, and follows it from record 1. It does
+  // nothing before Begin.
+  void Launch(AttemptDirectory directory, const ShimCommand& command);
+  // Tells the shim that Launch has started what it is to do.
+  void Begin(const internal::ShimBootstrap& bootstrap);
+  // Process number of the shim that Launch has started; 0 when it did not start, or has ended.
+  pid_t pid() const { return child_ ? pid_ : 0; }
   // Follows what is in `directory` from record `next_index` on.
   void Adopt(AttemptDirectory directory, uint64_t next_index);
   // Reports that nothing could be started or found.
@@ -114,6 +118,7 @@ class ShimFollower : public std::enable_shared_from_this<ShimFollower> {
 
   // The process. A child is reaped by the reaper, which then says so; others are watched here.
   bool child_ = false;
+  pid_t pid_ = 0;
   UniqueFd pidfd_;
   bool kill_wanted_ = false;
   bool dead_ = false;

@@ -88,11 +88,20 @@ absl::StatusOr<std::unique_ptr<ShimLauncher>> ShimLauncher::Create(EventLoop& lo
 ShimLauncher::ShimLauncher(EventLoop& loop, ShimLauncherOptions options, UniqueFd root)
     : loop_(loop), options_(std::move(options)), root_(std::move(root)), reaper_(loop) {
   if (options_.cgroup_parent.empty()) return;
-  stale_timer_ = loop_.PostAfter(options_.stale_cgroups_delay, [this] {
-    for (std::string& group : ListCgroups(options_.cgroup_parent)) {
-      worker().Post([group = std::move(group)] { RemoveStaleCgroup(group); });
+  stale_timer_ = loop_.PostAfter(options_.stale_cgroups_delay, [this] { RemoveStaleCgroups(); });
+}
+
+void ShimLauncher::RemoveStaleCgroups() {
+  std::vector<std::string> groups = ListCgroups(options_.cgroup_parent);
+  if (options_.scopes != nullptr) {
+    // The scopes themselves are systemd's: it removes those that are empty.
+    for (const std::string& scope : ListCgroups(options_.scopes->directory())) {
+      for (std::string& group : ListCgroups(scope)) groups.push_back(std::move(group));
     }
-  });
+  }
+  for (std::string& group : groups) {
+    worker().Post([group = std::move(group)] { RemoveStaleCgroup(group); });
+  }
 }
 
 ShimLauncher::~ShimLauncher() {
@@ -145,67 +154,6 @@ ShimLauncher::Follower ShimLauncher::FindOrOpen(const AttemptId& id) {
   shim->Detach();
   shim->Adopt(*std::move(directory), 1);
   return shim;
-}
-
-absl::Status ShimLauncher::FillBootstrap(const AttemptId& id, const AttemptDirectory& directory,
-                                         internal::ShimBootstrap* bootstrap) {
-  // Empty: the shim knows the default and its fallback.
-  bootstrap->set_lease_directory(options_.lease_directory);
-  bootstrap->set_attempt_directory(directory.path());
-  bootstrap->set_power_loss_ends_all(options_.power_loss_ends_all);
-  if (options_.rank_oom_score_adj.has_value()) {
-    bootstrap->set_has_rank_oom_score_adj(true);
-    bootstrap->set_rank_oom_score_adj(*options_.rank_oom_score_adj);
-  }
-  bootstrap->clear_cgroup_directory();
-  if (options_.cgroup_parent.empty()) return absl::OkStatus();
-  absl::StatusOr<HeldCgroup> cgroup =
-      MakeCgroup(options_.cgroup_parent, CgroupName(id, options_.node_id));
-  if (!cgroup.ok()) {
-    // The marks in the environment do as well, only slower.
-    spdlog::warn("attempt without cgroup job={} attempt={} error=\"{}\"", id.job.value(),
-                 id.attempt, MessageOf(cgroup.status()));
-    return absl::OkStatus();
-  }
-  cgroup_locks_[id] = std::move(cgroup->lock);
-  bootstrap->set_cgroup_directory(cgroup->directory);
-  // Before the start: an agent after this one must find the group.
-  return directory.WriteText(kCgroupFile, cgroup->directory);
-}
-
-void ShimLauncher::Launch(const AttemptId& id, internal::ShimBootstrap bootstrap) {
-  Follower shim = Make(id);
-  if (ending_) {
-    shim->Fail("the agent of the node is about to end");
-    return;
-  }
-  absl::StatusOr<AttemptDirectory> directory =
-      AttemptDirectory::Create(root_.get(), options_.attempts_directory, id);
-  if (absl::IsAlreadyExists(directory.status())) {
-    directory = AttemptDirectory::Open(root_.get(), options_.attempts_directory, id);
-    if (directory.ok()) {
-      const absl::StatusOr<bool> free = directory->TryLock();
-      bool recorded = false;
-      const absl::Status read = directory->ReadRecords(1, [&](const internal::ShimRecord&) {
-        recorded = true;
-        return false;
-      });
-      if (!free.ok() || !*free || recorded || !read.ok()) {
-        // It was started by an agent that died. A second one must never run.
-        shim->Adopt(*std::move(directory), 1);
-        return;
-      }
-      directory->Unlock();
-    }
-  }
-  absl::Status status = directory.status();
-  if (status.ok()) status = FillBootstrap(id, *directory, &bootstrap);
-  if (!status.ok()) {
-    shim->Fail(std::string(MessageOf(status)));
-    return;
-  }
-  const ShimCommand command = {options_.shim_binary, options_.environ, directory->fd()};
-  shim->Launch(*std::move(directory), command, bootstrap);
 }
 
 void ShimLauncher::Adopt(const AttemptId& id, uint64_t next_index) {

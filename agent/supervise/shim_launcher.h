@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "agent/core/launcher.h"
+#include "agent/supervise/job_scope.h"
 #include "agent/supervise/shim_follower.h"
 #include "agent/supervise/shim_process.h"
 #include "common/io/event_loop.h"
@@ -35,6 +36,10 @@ struct ShimLauncherOptions {
   std::string lease_directory;
   // The agent's own control group, below which attempts get groups; empty: none.
   std::string cgroup_parent;
+  // Gives every attempt a scope, which its shim is moved to before it begins, and which its group
+  // is below. Where it fails the group is below `cgroup_parent`, which is not empty. Null: no
+  // scopes. Outlives the launcher.
+  ScopeMaker* scopes = nullptr;
   // True when nobody asks for records after a power loss: shims need not wait for the disk.
   bool power_loss_ends_all = false;
   // The oom_score_adj that ranks get, when the agent has changed its own.
@@ -97,8 +102,16 @@ class ShimLauncher final : public Launcher, private ShimFollower::Owner {
   Follower Make(const AttemptId& id);
   // The follower of the attempt, or one for what is on disk, silent. Null when nothing is there.
   Follower FindOrOpen(const AttemptId& id);
-  absl::Status FillBootstrap(const AttemptId& id, const AttemptDirectory& directory,
-                             internal::ShimBootstrap* bootstrap);
+  void FillBootstrap(const AttemptDirectory& directory, internal::ShimBootstrap* bootstrap) const;
+  void MakeScope(const Follower& shim, internal::ShimBootstrap bootstrap);
+  // Says when scopes begin or cease to be made.
+  void NoteScope(const AttemptId& id, const absl::Status& made);
+  // Lets the shim begin, in a group below `cgroup_parent`; empty: in none.
+  void Begin(const Follower& shim, const std::string& cgroup_parent,
+             internal::ShimBootstrap* bootstrap);
+  absl::Status AddCgroup(const AttemptId& id, const AttemptDirectory& directory,
+                         const std::string& cgroup_parent, internal::ShimBootstrap* bootstrap);
+  void RemoveStaleCgroups();
   void SweepDead(const AttemptId& id, const Follower& shim, bool dead, SweepDone done);
   void Delete(const AttemptId& id, std::string cgroup);
   // Removes the groups of attempts whose shim is dead; their files stay.
@@ -120,6 +133,7 @@ class ShimLauncher final : public Launcher, private ShimFollower::Owner {
   std::vector<std::weak_ptr<ShimFollower>> made_;
   // Of attempts whose shim has no lock of its own yet.
   std::map<AttemptId, UniqueFd> cgroup_locks_;
+  bool scopes_fail_ = false;
   bool ending_ = false;
   // Under way.
   size_t sweeps_ = 0;
