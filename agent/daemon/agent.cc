@@ -61,6 +61,10 @@ absl::Status Agent::Start() {
   const absl::StatusOr<std::string> boot_id = ReadBootId();
   if (!boot_id.ok()) return boot_id.status();
   const std::string cgroup = FindWritableCgroup();
+  if (!cgroup.empty() && !config_.ephemeral && !config_.job_slice.empty() &&
+      SystemdScopes::Wanted(config_.environ)) {
+    scopes_ = std::make_unique<SystemdScopes>(loop_, config_.job_slice, FindCgroupRoot());
+  }
 
   absl::StatusOr<std::unique_ptr<ShimLauncher>> launcher =
       ShimLauncher::Create(loop_, {.node_id = config_.node_id,
@@ -70,6 +74,7 @@ absl::Status Agent::Start() {
                                    .environ = config_.environ,
                                    .lease_directory = config_.lease_directory,
                                    .cgroup_parent = cgroup,
+                                   .scopes = scopes_.get(),
                                    .power_loss_ends_all = config_.ephemeral,
                                    .rank_oom_score_adj = config_.rank_oom_score_adj});
   if (!launcher.ok()) return launcher.status();

@@ -18,6 +18,7 @@
 #include "agent/store/file_agent_store.h"
 #include "agent/supervise/shim_launcher.h"
 #include "agent/supervise/spool.h"
+#include "agent/supervise/systemd_scopes.h"
 #include "common/io/event_loop.h"
 
 namespace muster {
@@ -60,6 +61,8 @@ class Agent final : private AgentObserver {
   const std::string attempts_directory_;
   EventLoop loop_;
   FileAgentStore store_;
+  // Null where jobs get no scopes.
+  std::unique_ptr<SystemdScopes> scopes_;
   std::unique_ptr<ShimLauncher> launcher_;
   std::unique_ptr<FileSpool> spool_;
   std::unique_ptr<LogShipper> shipper_;

@@ -13,6 +13,7 @@
 #include "agent/node/allow_list.h"
 #include "agent/node/facts.h"
 #include "agent/node/host_names.h"
+#include "agent/supervise/job_scope.h"
 #include "common/base/annotate.h"
 #include "common/io/account.h"
 #include "common/io/config_file.h"
@@ -101,6 +102,14 @@ std::vector<SettingKey> Keys() {
                         : fmt::format("the name of a user expected, got '{}'", user);
            }},
       {.name = "allow_root", .kind = Kind::kSwitch},
+      {.name = "job_slice",
+       .check =
+           [](const std::string& slice) {
+             return slice.empty() || IsSliceName(slice)
+                        ? ""
+                        : fmt::format("the name of a slice of systemd expected, got '{}'", slice);
+           },
+       .may_be_empty = true},
       {.name = "log",
        .check =
            [](const std::string& level) {
@@ -192,6 +201,7 @@ Settings Collect(const AgentFlags& flags, const std::vector<std::string>& enviro
                                    {"coordinator", ""},
                                    {"allow_users_file", kAllowFile},
                                    {"allow_root", "false"},
+                                   {"job_slice", kDefaultJobSlice},
                                    {"log", "info"}}) {
     settings.Give(key, {value}, {"default", 0}, diagnostics);
   }
@@ -282,6 +292,7 @@ CommandLine ParseCommandLine(int argc, const char* const* argv, const char* cons
   config.allow_file = settings.Text("allow_users_file");
   config.allowed_users = settings.List("allow_users");
   if (settings.Switch("allow_root")) config.allowed_users.push_back(AccountName(0));
+  config.job_slice = settings.Text("job_slice");
   config.log_level = settings.Text("log");
   config.ephemeral = flags.ephemeral;
   if (flags.check_config) {

@@ -31,6 +31,9 @@ struct AgentConfig {
   std::string allow_file;
   std::vector<std::string> allowed_users;
   uint32_t slots = 8;
+  // The slice of systemd that jobs get scopes in, when systemd runs the agent as root; empty: they
+  // get none.
+  std::string job_slice;
   // What it logs unless MUSTER_LOG says otherwise.
   std::string log_level = "info";
   // Numeric; empty: those of the network interfaces.

@@ -13,7 +13,8 @@ FILES = {
         "etc/default/muster-coordinator", "etc/muster/coordinator.yaml", "lib/systemd/system/muster-coordinator.service",
         "usr/bin/coordinator", "usr/share/bash-completion/completions/coordinator", "usr/share/man/man1/coordinator.1.gz"],
     "muster-agent": [
-        "etc/default/muster-agent", "etc/muster/agent.yaml", "etc/muster/allow_users", "lib/systemd/system/muster-agent.service", "usr/bin/agent",
+        "etc/default/muster-agent", "etc/muster/agent.yaml", "etc/muster/allow_users", "lib/systemd/system/muster-agent.service",
+        "lib/systemd/system/muster-jobs.slice", "lib/systemd/system/muster.slice", "usr/bin/agent",
         "usr/lib/systemd/user/muster-agent.service", "usr/libexec/muster/muster-shim",
         "usr/share/bash-completion/completions/agent", "usr/share/man/man1/agent.1.gz"],
     "muster-doc": [f"usr/share/doc/muster-doc/{name}.md" for name in

@@ -21,9 +21,10 @@ def read_unit(name: str) -> dict[str, dict[str, str]]:
 
 class Units(unittest.TestCase):
     NAMES = ["muster-coordinator.service", "muster-agent.service", "user/muster-agent.service"]
+    SLICES = ["muster.slice", "muster-jobs.slice"]
 
     def test_are_valid(self):
-        for name in self.NAMES:
+        for name in self.NAMES + self.SLICES:
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
                 with open(os.path.join(built.UNITS, name), encoding="utf-8") as stream:
                     unit = stream.read().replace("/usr/bin/", built.BIN + "/")
@@ -54,6 +55,13 @@ class Units(unittest.TestCase):
                 # Ranks would inherit these; and no controller may be enabled beside them.
                 for setting in service:
                     self.assertNotRegex(setting, "^(Private|Protect|Restrict|NoNew|SystemCall|Capability|Memory|CPU|IO|IP)")
+
+    def test_of_slices_limit_nothing_and_go_when_no_job_needs_them(self):
+        for name in self.SLICES:
+            with self.subTest(name):
+                unit = read_unit(name)
+                self.assertEqual(list(unit), ["Unit"])
+                self.assertEqual(unit["Unit"]["StopWhenUnneeded"], "yes")
 
     def test_are_started_again_for_ever_but_not_with_bad_configuration(self):
         for name in self.NAMES:

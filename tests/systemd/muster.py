@@ -11,6 +11,9 @@ import debian_base
 from machine import Machine, wait_until
 
 BUILD = os.path.join(debian_base.ROOT, "build", "release")
+# Control groups of ranks whose job has a scope, and of those whose job has none.
+SCOPED = r"^/muster.slice/muster-jobs.slice/muster-job-[^/]+-\d+.scope/muster-[^/]+/rank-\d$"
+UNSCOPED = r"^/system.slice/muster-agent.service/muster-[^/]+/rank-\d$"
 # Writes numbered lines until it is told with which status to end. The other rank that ends with it does not cut it short.
 RANK = r"""
 trap '' TERM

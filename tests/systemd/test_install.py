@@ -3,7 +3,7 @@
 import unittest
 
 from machine import wait_until
-from muster import Job, Muster
+from muster import SCOPED, UNSCOPED, Job, Muster
 
 WITHOUT_SYSTEMD = r"""
 dpkg --install /packages/*.deb
@@ -75,7 +75,7 @@ class Fresh(unittest.TestCase):
         for head in job.heads:
             self.assertEqual(head["user"], "alice")
             self.assertEqual(head["oom"], "0")
-            self.assertRegex(head["group"], r"/system.slice/muster-agent.service/muster-[^/]+/rank-\d$")
+            self.assertRegex(head["group"], SCOPED)
         self.machine.run("systemctl", "restart", "muster-agent")
         job.await_more()
         job.finish()
@@ -88,7 +88,7 @@ class Fresh(unittest.TestCase):
         for head in job.heads:
             self.assertEqual(head["user"], "alice")
             self.assertEqual(head["oom"], "0")
-            self.assertRegex(head["group"], r"/system.slice/muster-agent.service/muster-[^/]+/rank-\d$")
+            self.assertRegex(head["group"], UNSCOPED)
         self.machine.run("systemctl", "restart", "muster-agent")
         job.await_more()
         job.finish()

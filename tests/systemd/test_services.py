@@ -4,7 +4,7 @@ import re
 import unittest
 
 from machine import wait_until
-from muster import Job, Muster, repack
+from muster import SCOPED, Job, Muster, repack
 
 # Its number, see capabilities(7).
 CAP_SYS_RESOURCE = 24
@@ -95,7 +95,7 @@ class Services(unittest.TestCase):
             self.assertEqual(head["user"], "root")
             self.assertEqual(head["oom"], "0")
             self.assertEqual(head["memlock"], "unlimited" if may_raise else of_machine)
-            self.assertRegex(head["group"], r"/system.slice/muster-agent.service/muster-[^/]+/rank-\d$")
+            self.assertRegex(head["group"], SCOPED)
         self.assertEqual(self.machine.shell(f"cat /proc/{self.machine.main_pid(AGENT)}/oom_score_adj").strip(),
                          "-900" if may_raise else "0")
         rank_tmp = self.machine.shell(f"readlink /proc/{self.job.pids[0]}/ns/mnt")

@@ -110,7 +110,8 @@ class AgentFile : public ::testing::Test {
   AgentFile() {
     std::ofstream(path_) << "node_id: from-file\nslots: 6\nstate_dir: /of/file\n"
                             "addresses: [192.0.2.1]\nallow_users_file: /of/list\n"
-                            "allow_users: [alice]\nallow_root: true\nlog: debug\n";
+                            "allow_users: [alice]\nallow_root: true\njob_slice: of-file.slice\n"
+                            "log: debug\n";
   }
 
   TempFolder folder_;
@@ -128,6 +129,7 @@ TEST_F(AgentFile, HoldsWhereNobodyWeightierSaysOtherwise) {
   EXPECT_THAT(line.config.addresses, ElementsAre("192.0.2.1"));
   EXPECT_EQ(line.config.allow_file, "/of/list");
   EXPECT_THAT(line.config.allowed_users, ElementsAre("alice", "root"));
+  EXPECT_EQ(line.config.job_slice, "of-file.slice");
   EXPECT_EQ(line.config.log_level, "debug");
 }
 
@@ -166,6 +168,19 @@ TEST_F(AgentFile, IsRefusedWithEveryMistakeAndItsLine) {
                 ":2: unknown key 'nodeid' (did you mean 'node_id'?)\n");
   EXPECT_THAT(Parse({"run", "--config", "/no/such"}).text.value_or(""),
               HasSubstr("/no/such: cannot be read"));
+}
+
+TEST(JobSlice, IsThatOfThePackageUnlessTheFileNamesAnotherOrNone) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/agent.yaml";
+  const auto parse = [&](const char* text) {
+    std::ofstream(path) << text << std::flush;
+    return Parse({"run", "--coordinator", "unix:/s", "--config", path.c_str()});
+  };
+  EXPECT_EQ(parse("slots: 1\n").config.job_slice, "muster-jobs.slice");
+  EXPECT_EQ(parse("job_slice: a-b.slice\n").config.job_slice, "a-b.slice");
+  EXPECT_EQ(parse("job_slice: \"\"\n").config.job_slice, "");
+  EXPECT_THAT(parse("job_slice: a/b.slice\n").text.value_or(""), HasSubstr("agent.yaml:1: "));
 }
 
 }  // namespace
