@@ -11,6 +11,7 @@
 #include "agent/core/describe.h"
 #include "agent/core/shim_events.h"
 #include "common/base/annotate.h"
+#include "common/base/signal_names.h"
 
 namespace muster {
 namespace {
@@ -214,7 +215,13 @@ void AgentCore::OnSignal(const v1::SignalRanks& signal) {
   const auto live = live_.find(id);
   if (!state_.attempts.contains(id) || live == live_.end()) return;
   if (live->second.shim != ShimState::kFollowed) return;
-  launcher_.Signal(id, signal.signal(), {signal.ranks().begin(), signal.ranks().end()});
+  const std::vector<uint32_t> ranks(signal.ranks().begin(), signal.ranks().end());
+  observer_.OnDeed({.kind = Deed::Kind::kSignal,
+                    .attempt = id,
+                    .submitter = SubmitterOf(state_.attempts.at(id).assignment().launch(), id),
+                    .ranks = ranks,
+                    .detail = SignalName(signal.signal())});
+  launcher_.Signal(id, signal.signal(), ranks);
 }
 
 // --- What shims say ---

@@ -40,6 +40,7 @@
 
 #include "agent/core/agent_state.h"
 #include "agent/core/agent_store.h"
+#include "agent/core/deed.h"
 #include "agent/core/launcher.h"
 #include "agent/core/reconciler.h"
 #include "agent/core/user_gate.h"
@@ -97,6 +98,8 @@ class AgentObserver {
   virtual void OnLogClosed(const AttemptId& id, uint32_t rank, uint64_t size) = 0;
   // The attempt is forgotten. -> LogShipper::RemoveAttempt
   virtual void OnForgotten(const AttemptId& id) = 0;
+  // Something is done by the coordinator's order: before it is.
+  virtual void OnDeed(const Deed& deed) = 0;
   // See AgentOptions::ephemeral_after. Called once: the agent should exit.
   virtual void OnAbandoned() = 0;
 };
@@ -176,6 +179,7 @@ class AgentCore final : private Launcher::Observer, private CoordinatorSession::
   std::optional<std::chrono::milliseconds> StopAfter(const v1::LaunchSpec& launch) const;
   void LaunchAs(const AttemptId& id, const RunAs& user);
   void RefuseLaunch(const AttemptId& id, const std::string& check, const std::string& reason);
+  void TellDeed(Deed::Kind kind, const AttemptId& id, std::string user, std::string detail);
   void Forget(const AttemptId& id);
   void ScheduleFlush();
   void FlushEvents();

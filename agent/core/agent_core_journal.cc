@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "agent/core/agent_core.h"
+#include "agent/core/assignments.h"
 #include "agent/core/describe.h"
 #include "common/base/annotate.h"
 
@@ -49,10 +50,15 @@ void AgentCore::Journal(const JournalRecord& record) {
 
 void AgentCore::JournalAssignment(const v1::Assignment& assignment) {
   const AttemptId id = IdOf(assignment.key());
-  const bool is_new = !state_.attempts.contains(id);
+  const auto held = state_.attempts.find(id);
+  const bool is_new = held == state_.attempts.end();
+  const bool stops = EndsRanks(assignment) && !is_new && !EndsRanks(held->second.assignment());
   JournalRecord record;
   *record.mutable_assignment() = assignment;
   Journal(record);
+  if (stops) {
+    TellDeed(Deed::Kind::kStop, id, "", fmt::format("within {} ms", GraceOf(assignment).count()));
+  }
   Notice(Severity::kInfo,
          fmt::format("assignment {} generation={} desired={}", Describe(id),
                      assignment.generation(), v1::Assignment::Desired_Name(assignment.desired())));

@@ -69,6 +69,7 @@ void AgentCore::LaunchAs(const AttemptId& id, const RunAs& user) {
   Notice(AgentObserver::Severity::kInfo,
          fmt::format("launching {} ranks={} user=\"{}\"", Describe(id), launch.ranks_size(),
                      user.self ? "" : user.name));
+  TellDeed(Deed::Kind::kLaunch, id, user.self ? "" : user.name, "");
   launcher_.Launch(id, *std::move(bootstrap));
 }
 
@@ -76,8 +77,24 @@ void AgentCore::RefuseLaunch(const AttemptId& id, const std::string& check,
                              const std::string& reason) {
   Notice(AgentObserver::Severity::kWarning,
          fmt::format("not launched {} check={} reason=\"{}\"", Describe(id), check, reason));
+  TellDeed(Deed::Kind::kRefuseLaunch, id, state_.attempts.at(id).assignment().launch().user(),
+           fmt::format("{}: {}", check, reason));
   JournalFactsOf(
       FactsOfDeath(state_.attempts.at(id), reason, {}, executor_.clock().WallNow(), check));
+}
+
+void AgentCore::TellDeed(Deed::Kind kind, const AttemptId& id, std::string user,
+                         std::string detail) {
+  const v1::LaunchSpec& launch = state_.attempts.at(id).assignment().launch();
+  Deed deed{.kind = kind,
+            .attempt = id,
+            .submitter = SubmitterOf(launch, id),
+            .user = std::move(user),
+            .argv = {launch.argv().begin(), launch.argv().end()},
+            .directory = launch.working_directory(),
+            .detail = std::move(detail)};
+  for (const v1::RankSpec& rank : launch.ranks()) deed.ranks.push_back(rank.rank());
+  observer_.OnDeed(deed);
 }
 
 }  // namespace muster

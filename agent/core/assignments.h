@@ -5,8 +5,10 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
 #include <string_view>
 
+#include "common/base/ids.h"
 #include "muster/internal/journal.pb.h"
 #include "muster/v1/agent.pb.h"
 
@@ -28,5 +30,11 @@ std::chrono::milliseconds GraceOf(const v1::Assignment& assignment);
 
 // How long ranks go on without a coordinator; nothing: for ever. At least a millisecond.
 std::optional<std::chrono::milliseconds> StopAfterOf(const v1::LaunchSpec& launch);
+
+// Whether the coordinator wants no rank of the attempt to run any more.
+bool EndsRanks(const v1::Assignment& assignment);
+
+// Who submitted the job, as the coordinator tells; empty: it does not.
+std::string SubmitterOf(const v1::LaunchSpec& launch, const AttemptId& id);
 
 }  // namespace muster

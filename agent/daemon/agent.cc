@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -53,7 +54,12 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config) 
 Agent::Agent(const AgentConfig& config)
     : config_(config),
       attempts_directory_(config.state_directory + "/attempts"),
-      store_(config.state_directory + "/journal") {}
+      own_user_(AccountName(::geteuid())),
+      store_(config.state_directory + "/journal") {
+  if (!config.ephemeral) {
+    audit_ = std::make_unique<AuditTrail>(AuditPathOf(config.state_directory), clock_);
+  }
+}
 
 Agent::~Agent() = default;
 
@@ -120,7 +126,7 @@ absl::Status Agent::Start() {
   if (config_.ephemeral) options.ephemeral_after = kEphemeralAfter;
   options.pending_log_bytes = [this] { return shipper_->pending_bytes(); };
   users_ = std::make_unique<SystemUserGate>(
-      loop_, UserGateOptions{.own_name = AccountName(::geteuid()),
+      loop_, UserGateOptions{.own_name = own_user_,
                              .is_root = ::geteuid() == 0,
                              .coordinator_socket = SocketPathOf(config_.coordinator),
                              .allow_file = config_.allow_file,
@@ -132,7 +138,7 @@ absl::Status Agent::Start() {
       IsUnixTarget(config_.coordinator)
           ? DialerTo(config_.coordinator)
           : MemberDialer(CredentialsDirectory(MemberDirectoryOf(config_.state_directory)),
-                         config_.coordinator);
+                         config_.coordinator, [this](const TlsPeer& peer) { OnMet(peer); });
   logs_ = std::make_unique<LogClient>(loop_, dialer, RandomNumber(), *shipper_);
   session_ = std::make_unique<SessionClient>(
       loop_, dialer, RandomNumber(),
@@ -150,7 +156,10 @@ absl::Status Agent::Start() {
   if (!IsUnixTarget(config_.coordinator)) {
     certificate_ = std::make_unique<CertificateKeeper>(
         loop_, CredentialsDirectory(MemberDirectoryOf(config_.state_directory)),
-        config_.coordinator, RandomNumber(), [this] { session_->Redial(); });
+        config_.coordinator, RandomNumber(), [this] { session_->Redial(); },
+        [this](const CertificateLook& look) {
+          if (audit_) audit_->Record(RenewalEvent(look, config_.node_id.value()));
+        });
     certificate_->Start();
   }
   return absl::OkStatus();
@@ -219,6 +228,29 @@ void Agent::OnLogClosed(const AttemptId& id, uint32_t rank, uint64_t size) {
 }
 
 void Agent::OnForgotten(const AttemptId& id) { shipper_->RemoveAttempt(id); }
+
+void Agent::OnDeed(const Deed& deed) {
+  if (audit_) audit_->Record(EventOf(deed, Coordinator(), own_user_));
+}
+
+void Agent::OnMet(const TlsPeer& peer) {
+  const absl::StatusOr<Certificate> certificate = Certificate::FromPem(peer.certificate);
+  MutexLock lock(met_mutex_);
+  met_ = {peer.uris.empty() ? "" : peer.uris.front(),
+          certificate.ok() ? certificate->serial() : ""};
+}
+
+OrderedBy Agent::Coordinator() const {
+  if (!IsUnixTarget(config_.coordinator)) {
+    MutexLock lock(met_mutex_);
+    return met_;
+  }
+  struct stat info = {};
+  if (::stat(SocketPathOf(config_.coordinator).c_str(), &info) != 0) {
+    return {config_.coordinator, ""};
+  }
+  return {fmt::format("{}, of uid {}", config_.coordinator, info.st_uid), ""};
+}
 
 void Agent::OnAbandoned() {
   spdlog::info("the coordinator is gone, leaving");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agent/core/agent_core.h"
+#include "agent/daemon/audit_events.h"
 #include "agent/daemon/certificate_keeper.h"
 #include "agent/daemon/config.h"
 #include "agent/node/system_user_gate.h"
@@ -19,7 +20,10 @@
 #include "agent/supervise/shim_launcher.h"
 #include "agent/supervise/spool.h"
 #include "agent/supervise/systemd_scopes.h"
+#include "common/audit/audit_trail.h"
+#include "common/base/mutex.h"
 #include "common/io/event_loop.h"
+#include "common/rpc/tls.h"
 
 namespace muster {
 
@@ -55,11 +59,22 @@ class Agent final : private AgentObserver {
   void OnAttempt(const AttemptId& id, const std::vector<uint32_t>& ranks) override;
   void OnLogClosed(const AttemptId& id, uint32_t rank, uint64_t size) override;
   void OnForgotten(const AttemptId& id) override;
+  void OnDeed(const Deed& deed) override;
   void OnAbandoned() override;
+  // On a thread of gRPC: this coordinator was reached.
+  void OnMet(const TlsPeer& peer);
+  OrderedBy Coordinator() const;
 
   const AgentConfig config_;
   const std::string attempts_directory_;
+  // Name of the agent's user.
+  const std::string own_user_;
+  const SystemClock clock_;
   EventLoop loop_;
+  // Null where nothing is kept.
+  std::unique_ptr<AuditTrail> audit_;
+  mutable Mutex met_mutex_;
+  OrderedBy met_ ABSL_GUARDED_BY(met_mutex_);
   FileAgentStore store_;
   // Null where jobs get no scopes.
   std::unique_ptr<SystemdScopes> scopes_;

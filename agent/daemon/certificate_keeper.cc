@@ -29,9 +29,11 @@ Duration Until(WallTime time, WallTime now) {
 
 CertificateKeeper::CertificateKeeper(Executor& loop, const CredentialsDirectory& directory,
                                      const std::string& target, uint64_t seed,
-                                     std::function<void()> reconnect)
+                                     std::function<void()> reconnect,
+                                     std::function<void(const CertificateLook&)> renewed)
     : loop_(loop),
       reconnect_(std::move(reconnect)),
+      renewed_(std::move(renewed)),
       renewer_(directory, target, MemberDialer(directory, target), kClock),
       random_(seed),
       backoff_(kBackoff, seed),
@@ -84,6 +86,7 @@ void CertificateKeeper::OnLooked(const CertificateLook& look) {
   const WallTime now = kClock.WallNow();
   Tell(look, now);
   if (look.renewed) {
+    renewed_(look);
     chance_ = std::uniform_real_distribution<double>(0, 1)(random_);
     ReconnectAfter(Until(look.former_reconnect_at, now));
   }

@@ -20,9 +20,10 @@ namespace muster {
 class CertificateKeeper {
  public:
   // `loop` outlives it. `reconnect` is called when connections should be replaced by ones with the
-  // newest certificate.
+  // newest certificate, `renewed` when there is a new one.
   CertificateKeeper(Executor& loop, const CredentialsDirectory& directory,
-                    const std::string& target, uint64_t seed, std::function<void()> reconnect);
+                    const std::string& target, uint64_t seed, std::function<void()> reconnect,
+                    std::function<void(const CertificateLook&)> renewed);
   ~CertificateKeeper();
   CertificateKeeper(const CertificateKeeper&) = delete;
   CertificateKeeper& operator=(const CertificateKeeper&) = delete;
@@ -42,6 +43,7 @@ class CertificateKeeper {
 
   Executor& loop_;
   const std::function<void()> reconnect_;
+  const std::function<void(const CertificateLook&)> renewed_;
   CertificateRenewer renewer_;
   std::mt19937_64 random_;
   Backoff backoff_;

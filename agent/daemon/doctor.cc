@@ -18,6 +18,7 @@
 #include "common/base/annotate.h"
 #include "common/base/clock.h"
 #include "common/base/version.h"
+#include "common/doctor/audit_check.h"
 #include "common/doctor/coordinator_probe.h"
 #include "common/doctor/machine_checks.h"
 #include "common/io/unique_fd.h"
@@ -132,6 +133,7 @@ Findings ExamineNode(const AgentConfig& config) {
   if (there) {
     findings.push_back(CheckRunning(config.state_directory));
     findings.push_back(CheckDiskSpace(config.state_directory, kEnoughBytes));
+    findings.push_back(CheckAudit(AuditPathOf(config.state_directory)));
   }
   findings.push_back(CheckOpenFiles(kEnoughFiles));
   findings.push_back(CheckLockedMemory());

@@ -1,6 +1,7 @@
 #include "agent/daemon/join.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdio>
 #include <ctime>
@@ -8,10 +9,12 @@
 #include <utility>
 
 #include "agent/node/facts.h"
+#include "common/audit/audit_log.h"
 #include "common/base/annotate.h"
 #include "common/base/clock.h"
 #include "common/base/signal_names.h"
 #include "common/base/version.h"
+#include "common/crypto/encoding.h"
 #include "common/io/state_lock.h"
 #include "common/io/state_owner.h"
 #include "common/trust/credentials.h"
@@ -37,6 +40,27 @@ std::string FirstLine(const char* path) {
   return line;
 }
 
+// The node has joined, whether this can be written or not.
+void RecordJoin(const JoinConfig& config, const Credentials& credentials) {
+  const SystemClock clock;
+  const absl::StatusOr<std::unique_ptr<AuditLog>> audit =
+      AuditLog::Open(AuditPathOf(config.state_directory));
+  AuditEvent event{.event = "join",
+                   .decision = "allowed",
+                   .who = ToUri(credentials.identity),
+                   .serial = credentials.certificate.serial(),
+                   .source = config.address};
+  std::vector<std::string> digests;
+  for (const Certificate& ca : credentials.ca_bundle) {
+    digests.push_back(HexEncode(ca.SpkiSha256()));
+  }
+  event.more.emplace_back("new_authorities", fmt::format("{}", fmt::join(digests, " ")));
+  const absl::Status told = audit.ok() ? (*audit)->Append(event, clock.WallNow()) : audit.status();
+  if (told.ok()) return;
+  const std::string text(MessageOf(told));
+  std::fprintf(stderr, "agent: the audit log cannot be written: %s\n", text.c_str());
+}
+
 absl::StatusOr<Credentials> JoinCluster(const JoinConfig& config) {
   const absl::StatusOr<std::string> token = config.token_file.empty()
                                                 ? absl::StatusOr<std::string>(config.token)
@@ -58,6 +82,7 @@ absl::StatusOr<Credentials> JoinCluster(const JoinConfig& config) {
   if (!credentials.ok()) return credentials;
   const absl::Status installed = directory.Install(*credentials);
   if (!installed.ok()) return installed;
+  RecordJoin(config, *credentials);
   return credentials;
 }
 
@@ -65,6 +90,10 @@ absl::StatusOr<Credentials> JoinCluster(const JoinConfig& config) {
 
 std::string MemberDirectoryOf(const std::string& state_directory) {
   return state_directory + "/trust";
+}
+
+std::string AuditPathOf(const std::string& state_directory) {
+  return state_directory + "/audit.jsonl";
 }
 
 absl::Status TakeMembership(const std::string& state_directory, NodeId& node_id) {

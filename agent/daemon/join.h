@@ -26,6 +26,8 @@ struct JoinConfig {
 
 // Where an agent with this state directory keeps what it has of its cluster.
 std::string MemberDirectoryOf(const std::string& state_directory);
+// The audit log of the node.
+std::string AuditPathOf(const std::string& state_directory);
 
 // What an agent that is to serve over the network needs to know of its membership: checks that it
 // has joined, and fills in the name of its node. FAILED_PRECONDITION: it has not joined, or it is

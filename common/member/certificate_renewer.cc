@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
@@ -9,6 +10,7 @@
 #include "common/base/utc.h"
 #include "common/base/version.h"
 #include "common/crypto/csr.h"
+#include "common/crypto/encoding.h"
 #include "common/crypto/issuer.h"
 #include "common/trust/join_client.h"
 
@@ -54,6 +56,19 @@ absl::StatusOr<Credentials> Received(const v1::RenewCertificateResponse& respons
                     FormatUtc(now), FormatUtc(TimeOf(response.coordinator_time()))));
   }
   return received;
+}
+
+// Keys of `after` that are not among those of `before`.
+std::vector<std::string> Added(const std::vector<Certificate>& before,
+                               const std::vector<Certificate>& after) {
+  std::vector<std::string> added;
+  for (const Certificate& one : after) {
+    const bool known = std::any_of(before.begin(), before.end(), [&](const Certificate& other) {
+      return other.SpkiSha256() == one.SpkiSha256();
+    });
+    if (!known) added.push_back(HexEncode(one.SpkiSha256()));
+  }
+  return added;
 }
 
 }  // namespace
@@ -133,6 +148,7 @@ CertificateLook CertificateRenewer::Look(double chance) {
     look.made_at = IssuedAt(certificate);
     look.renew_at = RenewAt(certificate, chance);
     look.not_after = certificate.not_after();
+    look.serial = certificate.serial();
     look.check_interval = CheckInterval(certificate);
     look.state = StateOf(certificate, look.renew_at, clock_.WallNow());
   };
@@ -166,9 +182,12 @@ CertificateLook CertificateRenewer::Look(double chance) {
   if (!look.status.ok()) return look;
   look.renewed = true;
   look.former_reconnect_at = reconnect_at;
+  const std::vector<Certificate> trusted = credentials->ca_bundle;
   credentials = directory_.Load();
   look.status = credentials.status();
-  if (credentials.ok()) describe();
+  if (!credentials.ok()) return look;
+  describe();
+  look.new_authorities = Added(trusted, credentials->ca_bundle);
   return look;
 }
 

@@ -28,11 +28,15 @@ struct CertificateLook {
   WallTime made_at;
   WallTime renew_at;
   WallTime not_after;
+  std::string serial;
   Duration check_interval{};
   // A new certificate is current since this look. `former_reconnect_at`: until when connections
   // made with the one before should be replaced.
   bool renewed = false;
   WallTime former_reconnect_at;
+  // Authorities that are trusted since this look and were not before: digests of their keys,
+  // hexadecimal.
+  std::vector<std::string> new_authorities;
   // The member can do nothing more about it; the status says what somebody has to do.
   bool hopeless = false;
 };

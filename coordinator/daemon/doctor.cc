@@ -15,6 +15,7 @@
 #include "common/base/utc.h"
 #include "common/base/version.h"
 #include "common/crypto/join_token.h"
+#include "common/doctor/audit_check.h"
 #include "common/doctor/machine_checks.h"
 #include "common/io/unique_fd.h"
 #include "common/trust/server_chain.h"
@@ -22,7 +23,6 @@
 #include "coordinator/rpc/network_listener.h"
 #include "coordinator/store/directory_lock.h"
 #include "coordinator/store/sqlite_store.h"
-#include "coordinator/trust/audit.h"
 #include "coordinator/trust/ca_rotation.h"
 #include "coordinator/trust/trust_directory.h"
 #include "coordinator/trust/trust_keeper.h"
@@ -53,22 +53,6 @@ Finding CheckStore(const std::string& directory, bool running) {
   const absl::StatusOr<StoredState> state = SqliteStore::Peek(path);
   if (!state.ok()) return Failed("store", state.status());
   return Good("store", fmt::format("{} is intact", path));
-}
-
-Finding CheckAudit(const std::string& directory) {
-  const std::string path = directory + "/audit.jsonl";
-  if (::access(path.c_str(), F_OK) != 0) return Good("audit", "nothing was written to it yet");
-  const absl::StatusOr<AuditReport> report = VerifyAudit(path);
-  if (!report.ok()) {
-    return Failed("audit", report.status(),
-                  "somebody or something has changed it: keep a copy, find out who");
-  }
-  const std::string text = fmt::format("{} lines, each fits the one before it", report->lines);
-  if (report->torn_bytes == 0) return Good("audit", text);
-  return Doubtful(
-      "audit",
-      fmt::format("{}; {} bytes of a last line that a crash cut short", text, report->torn_bytes),
-      "nothing: the next line removes it");
 }
 
 Finding CheckAuthority(const Trust& trust, WallTime now) {
@@ -186,7 +170,7 @@ void AddCluster(const ServiceOptions& options, bool running, Findings& findings)
       findings.push_back(CheckPort(options.listen, *trust, running, now));
     }
   }
-  findings.push_back(CheckAudit(directory));
+  findings.push_back(CheckAudit(directory + "/audit.jsonl"));
 }
 
 }  // namespace

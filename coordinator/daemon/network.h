@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/audit/audit_log.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/io/event_loop.h"
@@ -20,7 +21,6 @@
 #include "coordinator/rpc/network_listener.h"
 #include "coordinator/rpc/service_context.h"
 #include "coordinator/rpc/trust_service.h"
-#include "coordinator/trust/audit.h"
 #include "coordinator/trust/join_server.h"
 #include "coordinator/trust/join_service.h"
 #include "coordinator/trust/live_trust.h"

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/audit/audit_log.h"
 #include "common/base/clock.h"
-#include "coordinator/trust/audit.h"
 #include "coordinator/trust/enrolment.h"
 #include "coordinator/trust/join_handler.h"
 #include "coordinator/trust/live_trust.h"

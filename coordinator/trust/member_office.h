@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "common/audit/audit_log.h"
 #include "common/base/clock.h"
 #include "common/crypto/certificate.h"
 #include "common/crypto/identity.h"
-#include "coordinator/trust/audit.h"
 #include "coordinator/trust/live_trust.h"
 #include "coordinator/trust/renewal.h"
 #include "coordinator/trust/trust_store.h"

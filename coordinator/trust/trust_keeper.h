@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "common/audit/audit_log.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "coordinator/trust/audit.h"
 #include "coordinator/trust/live_trust.h"
 #include "coordinator/trust/trust_office.h"
 #include "coordinator/trust/trust_store.h"

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/audit/audit_log.h"
 #include "common/base/clock.h"
-#include "coordinator/trust/audit.h"
 #include "coordinator/trust/token.h"
 #include "coordinator/trust/trust_records.h"
 #include "coordinator/trust/trust_store.h"

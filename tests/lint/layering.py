@@ -6,7 +6,7 @@ import re
 import lint
 
 BASE = ["common/base"]
-COMMON = ["common/doctor", "common/member", "common/io", "common/rpc", "common/log", "common/crypto", "common/trust", *BASE]
+COMMON = ["common/audit", "common/doctor", "common/member", "common/io", "common/rpc", "common/log", "common/crypto", "common/trust", *BASE]
 # What speaks TLS without gRPC: for strangers, before they have a certificate.
 TRUST = ["common/crypto", "common/io", "common/log", *BASE]
 SPEC = ["coordinator/plan", "coordinator/spec", *BASE]
@@ -22,7 +22,8 @@ ALLOWED = {
     "common/member": ["common/rpc", "common/trust", *TRUST],
     "common/log": BASE,
     "common/crypto": BASE,
-    "common/doctor": ["common/trust", *TRUST],
+    "common/audit": TRUST,
+    "common/doctor": ["common/audit", "common/trust", *TRUST],
     "coordinator/spec": BASE,
     "coordinator/plan": SPEC,
     "coordinator/core": COORDINATOR_CORE,
@@ -30,7 +31,7 @@ ALLOWED = {
     "coordinator/store": COORDINATOR_ADAPTERS,
     "coordinator/logs": COORDINATOR_ADAPTERS,
     "coordinator/rpc": COORDINATOR_ADAPTERS,
-    "coordinator/trust": ["coordinator/store", "common/trust", *TRUST],
+    "coordinator/trust": ["coordinator/store", "common/audit", "common/trust", *TRUST],
     "coordinator/daemon": ["coordinator/daemon", *COORDINATOR_ADAPTERS],
     "coordinator/cli": ["coordinator/cli", "coordinator/daemon", *COORDINATOR_ADAPTERS],
     "agent/core": AGENT_CORE,

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <sstream>
 #include <vector>
 
 #include "tests/integration/network/joined_nodes.h"
@@ -181,6 +182,48 @@ TEST_F(JoinedNodes, AUserOfTheNetworkSubmitsAndSeesTheOwnJobs) {
 
   EXPECT_EQ(box_.Run({"user", "remove", "nobody", "--server", socket}).Wait(), 0);
   EXPECT_NE(box_.Run({"list"}).Wait(), 0);
+}
+
+// Its own record, besides the coordinator's.
+TEST_F(JoinedNodes, ANodeKeepsWhatWasExecutedAndByWhoseOrder) {
+  EXPECT_EQ(Init().Wait(), 0);
+  Serve();
+  EXPECT_EQ(Join("node-1", Token(1)).Wait(), 0);
+  agents_.push_back(Agent({"run", "--state-dir", "node-1", "--slots", "2", "--allow-root"}));
+  box_.Write("hosts", "node-1 slots=2\n");
+  box_.Write("job.yaml",
+             "hostfile: hosts\ncwd: /\nenv: {SECRET: hunter2}\ncommand: [sh, -c, 'echo hello']\n");
+  CommandRun job = box_.Run({"submit", "job.yaml"});
+  EXPECT_EQ(job.Wait(), 0) << job.err();
+  box_.Write("other.yaml", "hostfile: hosts\ncwd: /\nuser: nobody\ncommand: [id]\n");
+  EXPECT_EQ(box_.Run({"submit", "other.yaml"}).Wait(), 120);
+  // It is written beside the work.
+  const auto lines = [&](const std::string& event) {
+    std::vector<nlohmann::json> found;
+    std::istringstream log(box_.Read("node-1/audit.jsonl"));
+    for (std::string line; std::getline(log, line);) {
+      const auto json = nlohmann::json::parse(line, nullptr, false);
+      if (json.value("event", "") == event) found.push_back(json);
+    }
+    return found;
+  };
+  EXPECT_TRUE(WaitUntil([&] { return lines("refuse-launch").size() == 1; }));
+  EXPECT_EQ(lines("join").size(), 1u);
+  const auto launches = lines("launch");
+  ASSERT_EQ(launches.size(), 1u);
+  EXPECT_EQ(launches[0]["who"], "root");
+  EXPECT_EQ(launches[0]["user"], "root");
+  EXPECT_EQ(launches[0]["ranks"], "0-1");
+  EXPECT_EQ(launches[0]["cwd"], "/");
+  EXPECT_EQ(launches[0]["argv"], "sh -c \"echo hello\"");
+  EXPECT_THAT(std::string(launches[0]["source"]), HasSubstr("/coordinator"));
+  EXPECT_FALSE(std::string(launches[0]["serial"]).empty());
+  EXPECT_EQ(lines("stop").size(), 1u);
+  EXPECT_EQ(lines("refuse-launch")[0]["user"], "nobody");
+  EXPECT_EQ(box_.Read("node-1/audit.jsonl").find("hunter2"), std::string::npos);
+  CommandRun doctor = Agent({"doctor", "--state-dir", "node-1", "-o", "json"});
+  doctor.Wait();
+  EXPECT_THAT(doctor.out(), HasSubstr("each fits the one before it"));
 }
 
 // What somebody gets who has taken over a node.

@@ -60,6 +60,7 @@ class SimAgent final : public AgentObserver, private LogTransport {
   void OnAttempt(const AttemptId& id, const std::vector<uint32_t>& ranks) override;
   void OnLogClosed(const AttemptId& id, uint32_t rank, uint64_t size) override;
   void OnForgotten(const AttemptId& id) override;
+  void OnDeed(const Deed&) override {}
   void OnAbandoned() override { abandoned_ = true; }
 
   SimQueue& queue_;

@@ -50,6 +50,31 @@ TEST_F(AgentCoreTest, NothingIsLaunchedForAUserThatIsRefused) {
   EXPECT_THAT(launcher_->Take(), ElementsAre("release j1/1"));
 }
 
+TEST_F(AgentCoreTest, TellsWhatItDoesByOrder) {
+  StartAgent();
+  Connect();
+  users_->users["bob"] = Bob();
+  users_->users["eve"] = absl::PermissionDeniedError("not eve");
+  v1::Assignment assignment = For("bob", Prepare(kJob1));
+  assignment.mutable_launch()->set_holder("alice, job j1");
+  Assign(assignment);
+  ASSERT_EQ(observer_.deeds.size(), 1u);
+  EXPECT_EQ(observer_.deeds[0].kind, Deed::Kind::kLaunch);
+  EXPECT_EQ(observer_.deeds[0].attempt, kJob1);
+  EXPECT_EQ(observer_.deeds[0].submitter, "alice");
+  EXPECT_EQ(observer_.deeds[0].user, "bob");
+  EXPECT_FALSE(observer_.deeds[0].ranks.empty());
+  Assign(Assignment(kJob1, 2, v1::Assignment::STOPPED));
+  Assign(Assignment(kJob1, 3, v1::Assignment::RELEASED));
+  Assign(For("eve", Prepare(kJob2)));
+  ASSERT_EQ(observer_.deeds.size(), 3u);
+  EXPECT_EQ(observer_.deeds[1].kind, Deed::Kind::kStop);
+  EXPECT_EQ(observer_.deeds[1].submitter, "alice");
+  EXPECT_EQ(observer_.deeds[2].kind, Deed::Kind::kRefuseLaunch);
+  EXPECT_EQ(observer_.deeds[2].user, "eve");
+  EXPECT_EQ(observer_.deeds[2].detail, "user: not eve");
+}
+
 TEST_F(AgentCoreTest, AStopDoesNotWaitForTheUserDatabase) {
   StartAgent();
   Connect();

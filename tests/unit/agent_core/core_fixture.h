@@ -44,12 +44,14 @@ class RecordingObserver final : public AgentObserver {
     Note(fmt::format("log closed {} {} {}", id.attempt, rank, size));
   }
   void OnForgotten(const AttemptId& id) override { Note(fmt::format("forgotten {}", id.attempt)); }
+  void OnDeed(const Deed& deed) override { deeds.push_back(deed); }
   void OnAbandoned() override { Note("abandoned"); }
 
   std::vector<std::string> Take() { return std::exchange(notes, {}); }
 
   std::vector<std::string> notes;
   std::vector<std::string> errors;
+  std::vector<Deed> deeds;
 
  private:
   void Note(std::string note) { notes.push_back(std::move(note)); }
