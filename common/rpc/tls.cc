@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "common/crypto/tls_buffers.h"
 #include "common/rpc/grpc_status.h"
 
 namespace muster {
@@ -39,6 +40,7 @@ class PeerVerifier final : public grpc::experimental::ExternalCertificateVerifie
 };
 
 void Configure(grpc::experimental::TlsCredentialsOptions& options, TlsPeerCheck check) {
+  ReleaseIdleTlsBuffers();
   options.watch_root_certs();
   options.watch_identity_key_cert_pairs();
   options.set_certificate_verifier(

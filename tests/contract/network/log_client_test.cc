@@ -160,12 +160,20 @@ class LogClientTest : public NetworkTest {
     }
     return true;
   }
+  void EndJob(uint64_t log_size) {
+    agent_->ExitRank(key_, 0);
+    agent_->CloseLog(key_, 0, log_size);
+    agent_->StopAttempt(key_);
+    EXPECT_EQ(AwaitEnd(job_), v1::Job::SUCCEEDED);
+  }
   uint64_t accepted() const { return relay_->counts().accepted; }
+  // As an admin reads it over the network.
   std::string Stored() {
+    const auto jobs = v1::JobService::NewStub(Dial(Made(Of(IdentityKind::kAdmin, "root"))));
     v1::ReadLogsRequest request;
     request.set_job_id(job_);
     const auto context = MakeContext();
-    const auto stream = jobs_->ReadLogs(context.get(), request);
+    const auto stream = jobs->ReadLogs(context.get(), request);
     std::string text;
     v1::ReadLogsResponse response;
     while (stream->Read(&response)) text += response.data();
@@ -203,6 +211,18 @@ TEST_F(LogClientTest, ConnectsForOutputOnlyAndHangsUpAfterwards) {
   EXPECT_EQ(accepted(), 3u);
 }
 
+TEST_F(LogClientTest, PassesMoreThanFitsIntoAnyBuffer) {
+  Shipping shipping(OverRelay(), LogConnection::kIdle);
+  shipping.OpenSession(agent_->session_id());
+  shipping.Start(file_);
+  uint64_t size = 0;
+  for (int i = 0; i < 64; ++i)
+    size = shipping.Write(std::string(200'000 + i, static_cast<char>('0' + i)));
+  ASSERT_TRUE(shipping.AwaitCommitted(size));
+  EndJob(size);
+  EXPECT_TRUE(Stored() == shipping.written());
+}
+
 TEST_F(LogClientTest, LosesNothingThatIsWrittenWhileItHangsUp) {
   Shipping shipping(OverRelay(), milliseconds(1));
   shipping.OpenSession(agent_->session_id());
@@ -222,10 +242,7 @@ TEST_F(LogClientTest, LosesNothingThatIsWrittenWhileItHangsUp) {
   shipping.CloseFile();
   EXPECT_TRUE(shipping.AwaitComplete());
   EXPECT_TRUE(AwaitConnections(0));
-  agent_->ExitRank(key_, 0);
-  agent_->CloseLog(key_, 0, size);
-  agent_->StopAttempt(key_);
-  EXPECT_EQ(AwaitEnd(job_), v1::Job::SUCCEEDED);
+  EndJob(size);
   EXPECT_EQ(Stored(), shipping.written());
 }
 
