@@ -52,7 +52,9 @@ void AgentCore::JournalAssignment(const v1::Assignment& assignment) {
   const AttemptId id = IdOf(assignment.key());
   const auto held = state_.attempts.find(id);
   const bool is_new = held == state_.attempts.end();
-  const bool stops = EndsRanks(assignment) && !is_new && !EndsRanks(held->second.assignment());
+  // Once nothing runs any more there is nothing to stop.
+  const bool stops = EndsRanks(assignment) && !is_new && !held->second.stopped() &&
+                     !EndsRanks(held->second.assignment());
   JournalRecord record;
   *record.mutable_assignment() = assignment;
   Journal(record);

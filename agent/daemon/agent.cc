@@ -138,7 +138,9 @@ absl::Status Agent::Start() {
       IsUnixTarget(config_.coordinator)
           ? DialerTo(config_.coordinator)
           : MemberDialer(CredentialsDirectory(MemberDirectoryOf(config_.state_directory)),
-                         config_.coordinator, [this](const TlsPeer& peer) { OnMet(peer); });
+                         config_.coordinator, [met = met_](const TlsPeer& peer) {
+                           met->Set(peer.uris, peer.certificate);
+                         });
   logs_ = std::make_unique<LogClient>(loop_, dialer, RandomNumber(), *shipper_);
   session_ = std::make_unique<SessionClient>(
       loop_, dialer, RandomNumber(),
@@ -233,18 +235,8 @@ void Agent::OnDeed(const Deed& deed) {
   if (audit_) audit_->Record(EventOf(deed, Coordinator(), own_user_));
 }
 
-void Agent::OnMet(const TlsPeer& peer) {
-  const absl::StatusOr<Certificate> certificate = Certificate::FromPem(peer.certificate);
-  MutexLock lock(met_mutex_);
-  met_ = {peer.uris.empty() ? "" : peer.uris.front(),
-          certificate.ok() ? certificate->serial() : ""};
-}
-
 OrderedBy Agent::Coordinator() const {
-  if (!IsUnixTarget(config_.coordinator)) {
-    MutexLock lock(met_mutex_);
-    return met_;
-  }
+  if (!IsUnixTarget(config_.coordinator)) return met_->Get();
   struct stat info = {};
   if (::stat(SocketPathOf(config_.coordinator).c_str(), &info) != 0) {
     return {config_.coordinator, ""};

@@ -21,9 +21,7 @@
 #include "agent/supervise/spool.h"
 #include "agent/supervise/systemd_scopes.h"
 #include "common/audit/audit_trail.h"
-#include "common/base/mutex.h"
 #include "common/io/event_loop.h"
-#include "common/rpc/tls.h"
 
 namespace muster {
 
@@ -61,8 +59,6 @@ class Agent final : private AgentObserver {
   void OnForgotten(const AttemptId& id) override;
   void OnDeed(const Deed& deed) override;
   void OnAbandoned() override;
-  // On a thread of gRPC: this coordinator was reached.
-  void OnMet(const TlsPeer& peer);
   OrderedBy Coordinator() const;
 
   const AgentConfig config_;
@@ -73,8 +69,9 @@ class Agent final : private AgentObserver {
   EventLoop loop_;
   // Null where nothing is kept.
   std::unique_ptr<AuditTrail> audit_;
-  mutable Mutex met_mutex_;
-  OrderedBy met_ ABSL_GUARDED_BY(met_mutex_);
+  // The coordinator of the newest connection over the network. Threads of gRPC tell, which may
+  // outlive the agent.
+  const std::shared_ptr<MetCoordinator> met_ = std::make_shared<MetCoordinator>();
   FileAgentStore store_;
   // Null where jobs get no scopes.
   std::unique_ptr<SystemdScopes> scopes_;

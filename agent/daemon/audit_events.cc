@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/utc.h"
+#include "common/crypto/certificate.h"
 #include "common/log/log.h"
 
 namespace muster {
@@ -27,6 +28,17 @@ const char* NameOf(Deed::Kind kind) {
 }
 
 }  // namespace
+
+void MetCoordinator::Set(const std::vector<std::string>& uris, const std::string& certificate) {
+  const absl::StatusOr<Certificate> read = Certificate::FromPem(certificate);
+  MutexLock lock(mutex_);
+  by_ = {uris.empty() ? "" : uris.front(), read.ok() ? read->serial() : ""};
+}
+
+OrderedBy MetCoordinator::Get() const {
+  MutexLock lock(mutex_);
+  return by_;
+}
 
 AuditEvent EventOf(const Deed& deed, const OrderedBy& by, const std::string& own_user) {
   AuditEvent event{

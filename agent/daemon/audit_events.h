@@ -1,4 +1,4 @@
-// What the agent does, as events of its audit log. Pure.
+// What the agent does, as events of its audit log, and by whose order.
 #pragma once
 
 #include <string>
@@ -6,6 +6,7 @@
 
 #include "agent/core/deed.h"
 #include "common/audit/audit_log.h"
+#include "common/base/mutex.h"
 #include "common/member/certificate_renewer.h"
 
 namespace muster {
@@ -15,6 +16,18 @@ namespace muster {
 struct OrderedBy {
   std::string source;
   std::string serial;
+};
+
+// Remembers which coordinator was reached last. Thread-safe.
+class MetCoordinator {
+ public:
+  // What it showed: the names in its certificate, and that, PEM.
+  void Set(const std::vector<std::string>& uris, const std::string& certificate);
+  OrderedBy Get() const;
+
+ private:
+  mutable Mutex mutex_;
+  OrderedBy by_ ABSL_GUARDED_BY(mutex_);
 };
 
 // launch, refuse-launch, stop, signal. `own_user`: the name of the agent's user.

@@ -1,10 +1,14 @@
 // What users do about their own certificates over the network port.
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <fstream>
 #include <iterator>
 
 #include "common/crypto/csr.h"
 #include "common/member/certificate_renewer.h"
 #include "common/trust/join_client.h"
+#include "coordinator/cli/own_certificate.h"
 #include "coordinator/trust/trust_directory.h"
 #include "muster/v1/authority.grpc.pb.h"
 #include "muster/v1/member.grpc.pb.h"
@@ -89,7 +93,8 @@ TEST_F(UserMemberTest, AUserRenewsTheOwnIdentityForThirtyDays) {
   const absl::StatusOr<Certificate> renewed = Renew(alice, key);
   ASSERT_TRUE(renewed.ok()) << renewed.status();
   EXPECT_EQ(*IdentityOf(*renewed), alice.identity);
-  EXPECT_GE(renewed->not_after(), now_ + kUserLife);
+  // Whole seconds.
+  EXPECT_GT(renewed->not_after(), now_ + kUserLife - std::chrono::minutes(1));
   EXPECT_THAT(AuditText(), HasSubstr("\"event\":\"renew\",\"decision\":\"allowed\",\"who\":\"" +
                                      ToUri(alice.identity)));
   // Asked again, as the answer may have been lost.
@@ -180,6 +185,24 @@ TEST_F(UserMemberTest, AnyLookLetsAChangeOfTheAuthorityGoOn) {
   // The coordinator hears that it arrived.
   EXPECT_FALSE(renewer.Look(/*chance=*/0).renewed);
   EXPECT_EQ(Authority(/*rotate=*/false).awaited_size(), 0);
+}
+
+TEST_F(UserMemberTest, IsToldOnceADayWhyACertificateIsNotRenewedWhoseEndIsNear) {
+  TempFolder home;
+  const auto use = [&](const Credentials& credentials) {
+    testing::internal::CaptureStderr();
+    HaveCertificateLookedAfter(home.path(), credentials, address_, SystemClock().WallNow());
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string renewal = home.File("renewal");
+  std::ofstream(renewal) << "it was revoked";
+  const timespec long_ago[2] = {{1, 0}, {1, 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, renewal.c_str(), long_ago, 0), 0);
+  const Identity alice = Of(IdentityKind::kUser, "alice");
+  const std::string part = "is not renewed: \"it was revoked\"";
+  EXPECT_THAT(use(Made(alice, -hours(50), hours(50))), testing::Not(HasSubstr(part)));
+  EXPECT_THAT(use(Made(alice, -hours(90), hours(10))), HasSubstr(part));
+  EXPECT_THAT(use(Made(alice, -hours(90), hours(10))), testing::Not(HasSubstr(part)));
 }
 
 }  // namespace
