@@ -218,7 +218,7 @@ void AgentCore::OnSignal(const v1::SignalRanks& signal) {
   const std::vector<uint32_t> ranks(signal.ranks().begin(), signal.ranks().end());
   observer_.OnDeed({.kind = Deed::Kind::kSignal,
                     .attempt = id,
-                    .submitter = SubmitterOf(state_.attempts.at(id).assignment().launch(), id),
+                    .submitter = state_.attempts.at(id).assignment().launch().submitter(),
                     .ranks = ranks,
                     .detail = SignalName(signal.signal())});
   launcher_.Signal(id, signal.signal(), ranks);

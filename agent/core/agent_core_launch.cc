@@ -88,7 +88,7 @@ void AgentCore::TellDeed(Deed::Kind kind, const AttemptId& id, std::string user,
   const v1::LaunchSpec& launch = state_.attempts.at(id).assignment().launch();
   Deed deed{.kind = kind,
             .attempt = id,
-            .submitter = SubmitterOf(launch, id),
+            .submitter = launch.submitter(),
             .user = std::move(user),
             .argv = {launch.argv().begin(), launch.argv().end()},
             .directory = launch.working_directory(),

@@ -72,14 +72,4 @@ bool EndsRanks(const v1::Assignment& assignment) {
          assignment.desired() == v1::Assignment::RELEASED;
 }
 
-std::string SubmitterOf(const v1::LaunchSpec& launch, const AttemptId& id) {
-  // As coordinators write it: `alice, job 7f3a`.
-  const std::string job = "job " + id.job.value();
-  std::string_view holder = launch.holder();
-  if (!holder.ends_with(job)) return std::string(holder);
-  holder.remove_suffix(job.size());
-  if (holder.ends_with(", ")) holder.remove_suffix(2);
-  return std::string(holder);
-}
-
 }  // namespace muster

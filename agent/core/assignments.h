@@ -34,7 +34,4 @@ std::optional<std::chrono::milliseconds> StopAfterOf(const v1::LaunchSpec& launc
 // Whether the coordinator wants no rank of the attempt to run any more.
 bool EndsRanks(const v1::Assignment& assignment);
 
-// Who submitted the job, as the coordinator tells; empty: it does not.
-std::string SubmitterOf(const v1::LaunchSpec& launch, const AttemptId& id);
-
 }  // namespace muster

@@ -29,7 +29,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeMemberChannel(
 }
 
 Dialer MemberDialer(CredentialsDirectory directory, std::string target,
-                     std::function<void(const TlsPeer&)> met) {
+                    std::function<void(const TlsPeer&)> met) {
   auto next = std::make_shared<size_t>(0);
   return [directory = std::move(directory), target = std::move(target), met = std::move(met),
           next](ChannelUse use) -> absl::StatusOr<std::shared_ptr<grpc::Channel>> {

@@ -31,11 +31,12 @@ grpc_socket_mutator* SteadyRetries() {
             RetryThinStreamsSteadily(fd);
             return true;
           },
-      .compare = [](grpc_socket_mutator* left, grpc_socket_mutator* right) {
-        const auto a = reinterpret_cast<uintptr_t>(left);
-        const auto b = reinterpret_cast<uintptr_t>(right);
-        return a == b ? 0 : a < b ? -1 : 1;
-      },
+      .compare =
+          [](grpc_socket_mutator* left, grpc_socket_mutator* right) {
+            const auto a = reinterpret_cast<uintptr_t>(left);
+            const auto b = reinterpret_cast<uintptr_t>(right);
+            return a == b ? 0 : a < b ? -1 : 1;
+          },
       .destroy = [](grpc_socket_mutator*) {},
       .change_by_use = nullptr};
   // One for all channels; the reference counted here is never given back.

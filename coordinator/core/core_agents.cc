@@ -290,6 +290,7 @@ bool CoordinatorCore::Impl::AddLaunch(JobEntry& entry, const AttemptRecord& atte
   launch = entry.layout->nodes(static_cast<int>(node_index)).launch();
   AddEnvironment(*entry.record.spec, attempt.nodes[node_index].host, launch);
   launch.set_holder(HolderText(entry));
+  launch.set_submitter(entry.record.submitter);
   return true;
 }
 

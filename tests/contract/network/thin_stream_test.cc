@@ -14,21 +14,23 @@ namespace {
 
 using ThinStreamTest = NetworkTest;
 
-// True when a socket of this process is one end of a connection to `port`.
+// True when a socket of this process is one end of a connection to `port`. gRPC's are of IPv6.
 bool IsConnectedTo(int fd, uint16_t port) {
   for (const auto name : {::getpeername, ::getsockname}) {
-    sockaddr_in address = {};
+    sockaddr_in6 address = {};
     socklen_t size = sizeof address;
     if (name(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return false;
-    if (address.sin_family == AF_INET && ntohs(address.sin_port) == port) return true;
+    const bool internet = address.sin6_family == AF_INET || address.sin6_family == AF_INET6;
+    // At the same place in an address of IPv4.
+    if (internet && ntohs(address.sin6_port) == port) return true;
   }
   return false;
 }
 
 TEST_F(ThinStreamTest, BothEndsRetrySteadily) {
   const std::shared_ptr<grpc::Channel> channel = Dial(Made(Of(IdentityKind::kAdmin, "root")));
-  ASSERT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() +
-                                        std::chrono::seconds(30)));
+  ASSERT_TRUE(
+      channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(30)));
   v1::ListNodesResponse response;
   const auto context = MakeContext();
   const grpc::Status status =

@@ -217,7 +217,9 @@ sys.exit(3 if os.environ['MUSTER_ATTEMPT'] == '1' else 0)
 
 TEST_F(JobCommands, LogsOfAnEarlierAttempt) {
   box_.Write("again.sh",
-             "echo attempt $MUSTER_ATTEMPT of $RANK\n[ $MUSTER_ATTEMPT = 3 ] || exit 5\n");
+             "echo attempt $MUSTER_ATTEMPT of $RANK\n[ $MUSTER_ATTEMPT = 3 ] && exit 0\n"
+             "touch $MUSTER_ATTEMPT.$RANK.said\n"
+             "until [ -e $MUSTER_ATTEMPT.1.said ]; do sleep 0.01; done\nexit 5\n");
   box_.Write("job.yaml",
              "hostfile: hosts\nlog_dir: logs\ncommand: [sh, again.sh]\n"
              "restart: {max_attempts: 3, on: [rank-failed]}\n");

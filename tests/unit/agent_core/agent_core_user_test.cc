@@ -56,7 +56,7 @@ TEST_F(AgentCoreTest, TellsWhatItDoesByOrder) {
   users_->users["bob"] = Bob();
   users_->users["eve"] = absl::PermissionDeniedError("not eve");
   v1::Assignment assignment = For("bob", Prepare(kJob1));
-  assignment.mutable_launch()->set_holder("alice, job j1");
+  assignment.mutable_launch()->set_submitter("alice");
   Assign(assignment);
   ASSERT_EQ(observer_.deeds.size(), 1u);
   EXPECT_EQ(observer_.deeds[0].kind, Deed::Kind::kLaunch);

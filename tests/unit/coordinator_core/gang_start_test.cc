@@ -79,6 +79,7 @@ TEST(GangStart, TellsTheNodeWhatToLaunch) {
   ASSERT_EQ(launch.env_size(), 1);
   EXPECT_EQ(launch.env(0).name(), "A");
   EXPECT_EQ(launch.holder(), "alice, job " + job.value() + " (llama)");
+  EXPECT_EQ(launch.submitter(), "alice");
   EXPECT_TRUE(launch.has_rendezvous());
 }
 
