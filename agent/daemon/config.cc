@@ -15,11 +15,11 @@
 #include "agent/node/host_names.h"
 #include "agent/supervise/job_scope.h"
 #include "common/base/annotate.h"
+#include "common/config/settings.h"
 #include "common/io/account.h"
 #include "common/io/config_file.h"
 #include "common/log/log.h"
 #include "common/rpc/channel.h"
-#include "coordinator/spec/settings.h"
 
 namespace muster {
 namespace {

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "common/config/duration.h"
 #include "coordinator/cli/render.h"
 #include "coordinator/cli/trust_view.h"
-#include "coordinator/spec/duration.h"
 
 namespace muster {
 namespace {

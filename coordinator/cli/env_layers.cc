@@ -7,9 +7,9 @@
 #include <set>
 
 #include "common/base/annotate.h"
+#include "common/config/text.h"
 #include "coordinator/cli/input_file.h"
 #include "coordinator/spec/env_file.h"
-#include "coordinator/spec/text.h"
 
 namespace muster {
 namespace {

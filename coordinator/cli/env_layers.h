@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/config/diagnostics.h"
 #include "coordinator/cli/client_env.h"
-#include "coordinator/spec/diagnostics.h"
 #include "coordinator/spec/env_names.h"
 #include "muster/v1/types.pb.h"
 

@@ -9,10 +9,10 @@
 
 #include "common/base/annotate.h"
 #include "common/base/signal_names.h"
+#include "common/config/duration.h"
 #include "coordinator/cli/exit_status.h"
 #include "coordinator/cli/follower.h"
 #include "coordinator/cli/names.h"
-#include "coordinator/spec/duration.h"
 
 namespace muster {
 namespace {

@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "common/base/annotate.h"
+#include "common/config/duration.h"
 #include "coordinator/cli/exit_status.h"
 #include "coordinator/cli/follower.h"
 #include "coordinator/cli/last_lines.h"
 #include "coordinator/cli/names.h"
-#include "coordinator/spec/duration.h"
 
 namespace muster {
 namespace {

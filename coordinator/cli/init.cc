@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "common/base/annotate.h"
+#include "common/config/duration.h"
 #include "common/crypto/encoding.h"
 #include "common/io/state_lock.h"
 #include "common/io/state_owner.h"
@@ -13,7 +14,6 @@
 #include "coordinator/cli/exit_status.h"
 #include "coordinator/daemon/service.h"
 #include "coordinator/daemon/settings.h"
-#include "coordinator/spec/duration.h"
 #include "coordinator/trust/trust_directory.h"
 
 namespace muster {

@@ -5,10 +5,10 @@
 #include <sys/stat.h>
 
 #include "common/base/annotate.h"
+#include "common/config/text.h"
 #include "coordinator/cli/input_file.h"
 #include "coordinator/spec/hostfile.h"
 #include "coordinator/spec/slurm_hosts.h"
-#include "coordinator/spec/text.h"
 
 namespace muster {
 namespace {

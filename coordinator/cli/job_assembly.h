@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/config/diagnostics.h"
 #include "coordinator/cli/job_builder.h"
-#include "coordinator/spec/diagnostics.h"
 #include "coordinator/spec/selection.h"
 
 namespace muster {

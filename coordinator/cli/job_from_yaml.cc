@@ -5,13 +5,13 @@
 #include <span>
 
 #include "common/base/annotate.h"
+#include "common/config/text.h"
 #include "coordinator/cli/env_layers.h"
 #include "coordinator/cli/input_file.h"
 #include "coordinator/cli/job_assembly.h"
 #include "coordinator/cli/job_builder.h"
 #include "coordinator/spec/host_name.h"
 #include "coordinator/spec/job_yaml.h"
-#include "coordinator/spec/text.h"
 
 namespace muster {
 namespace {

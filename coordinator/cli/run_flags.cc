@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "common/base/annotate.h"
-#include "coordinator/spec/duration.h"
-#include "coordinator/spec/text.h"
+#include "common/config/duration.h"
+#include "common/config/text.h"
 
 namespace muster {
 namespace {

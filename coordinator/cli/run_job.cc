@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "common/base/annotate.h"
+#include "common/config/text.h"
 #include "coordinator/cli/client.h"
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/exit_status.h"
@@ -23,7 +24,6 @@
 #include "coordinator/daemon/standalone.h"
 #include "coordinator/plan/plan_job.h"
 #include "coordinator/spec/hostfile.h"
-#include "coordinator/spec/text.h"
 
 namespace muster {
 namespace {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <string>
 
-#include "coordinator/spec/duration.h"
+#include "common/config/duration.h"
 
 namespace muster {
 namespace {

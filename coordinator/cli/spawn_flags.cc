@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "common/base/annotate.h"
-#include "coordinator/spec/text.h"
+#include "common/config/text.h"
 
 namespace muster {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "common/config/diagnostics.h"
 #include "coordinator/cli/run_flags.h"
-#include "coordinator/spec/diagnostics.h"
 
 namespace muster {
 

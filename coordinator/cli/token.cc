@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "common/base/annotate.h"
+#include "common/config/duration.h"
 #include "common/io/atomic_file.h"
 #include "coordinator/cli/command.h"
 #include "coordinator/cli/command_line.h"
@@ -11,7 +12,6 @@
 #include "coordinator/cli/place.h"
 #include "coordinator/cli/trust_view.h"
 #include "coordinator/core/proto_time.h"
-#include "coordinator/spec/duration.h"
 
 namespace muster {
 namespace {

@@ -4,13 +4,13 @@
 #include <ctime>
 
 #include "common/base/annotate.h"
+#include "common/config/duration.h"
 #include "coordinator/cli/command.h"
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/exit_status.h"
 #include "coordinator/cli/place.h"
 #include "coordinator/cli/trust_view.h"
 #include "coordinator/core/proto_time.h"
-#include "coordinator/spec/duration.h"
 
 namespace muster {
 namespace {

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "common/base/annotate.h"
+#include "common/config/text.h"
 #include "common/io/config_file.h"
 #include "common/log/log.h"
 #include "common/rpc/channel.h"
-#include "coordinator/spec/text.h"
 
 namespace muster {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "common/config/diagnostics.h"
+#include "common/config/settings.h"
 #include "coordinator/daemon/service.h"
-#include "coordinator/spec/diagnostics.h"
-#include "coordinator/spec/settings.h"
 
 namespace muster {
 

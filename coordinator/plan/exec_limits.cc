@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "common/config/text.h"
 #include "coordinator/spec/env_names.h"
-#include "coordinator/spec/text.h"
 
 namespace muster {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-#include "coordinator/spec/text.h"
+#include "common/config/text.h"
 
 namespace muster {
 namespace {

@@ -7,9 +7,9 @@
 #include <optional>
 #include <utility>
 
+#include "common/config/text.h"
 #include "coordinator/spec/env_names.h"
 #include "coordinator/spec/env_value.h"
-#include "coordinator/spec/text.h"
 
 namespace muster {
 namespace {

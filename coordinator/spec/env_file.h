@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "coordinator/spec/diagnostics.h"
+#include "common/config/diagnostics.h"
 #include "muster/v1/types.pb.h"
 
 namespace muster {

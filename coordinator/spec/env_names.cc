@@ -4,7 +4,7 @@
 #include <array>
 #include <initializer_list>
 
-#include "coordinator/spec/text.h"
+#include "common/config/text.h"
 
 namespace muster {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/config/text.h"
 #include "coordinator/spec/env_file.h"
 #include "coordinator/spec/env_names.h"
-#include "coordinator/spec/text.h"
 
 namespace muster {
 namespace {

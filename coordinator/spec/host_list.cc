@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/config/text.h"
 #include "coordinator/spec/host_name.h"
 #include "coordinator/spec/hostfile.h"
-#include "coordinator/spec/text.h"
 
 namespace muster {
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "coordinator/spec/text.h"
+#include "common/config/text.h"
 
 namespace muster {
 namespace {

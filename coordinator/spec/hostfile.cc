@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
+#include "common/config/text.h"
 #include "coordinator/spec/host_list.h"
 #include "coordinator/spec/host_name.h"
-#include "coordinator/spec/text.h"
 
 namespace muster {
 namespace {

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "coordinator/spec/diagnostics.h"
+#include "common/config/diagnostics.h"
 #include "coordinator/spec/host_name.h"
 #include "muster/v1/job.pb.h"
 

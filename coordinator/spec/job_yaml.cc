@@ -6,12 +6,12 @@
 #include <limits>
 #include <utility>
 
+#include "common/config/text.h"
+#include "common/config/yaml_reader.h"
+#include "common/config/yaml_tree.h"
 #include "coordinator/spec/host_name.h"
 #include "coordinator/spec/hostfile.h"
 #include "coordinator/spec/job_yaml_sections.h"
-#include "coordinator/spec/text.h"
-#include "coordinator/spec/yaml_reader.h"
-#include "coordinator/spec/yaml_tree.h"
 
 namespace muster {
 namespace {

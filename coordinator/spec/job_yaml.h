@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "coordinator/spec/diagnostics.h"
+#include "common/config/diagnostics.h"
 #include "coordinator/spec/env_names.h"
 #include "coordinator/spec/selection.h"
 #include "muster/v1/job.pb.h"

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "common/base/annotate.h"
-#include "coordinator/spec/duration.h"
+#include "common/config/duration.h"
+#include "common/config/text.h"
 #include "coordinator/spec/env_file.h"
 #include "coordinator/spec/host_list.h"
 #include "coordinator/spec/host_name.h"
 #include "coordinator/spec/hostfile.h"
-#include "coordinator/spec/text.h"
 
 namespace muster {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "common/config/yaml_reader.h"
 #include "coordinator/spec/host_name.h"
 #include "coordinator/spec/job_yaml.h"
-#include "coordinator/spec/yaml_reader.h"
 
 namespace muster {
 

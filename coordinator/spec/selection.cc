@@ -8,10 +8,10 @@
 #include <string_view>
 #include <utility>
 
+#include "common/config/text.h"
 #include "coordinator/spec/host_list.h"
 #include "coordinator/spec/host_name.h"
 #include "coordinator/spec/hostfile.h"
-#include "coordinator/spec/text.h"
 
 namespace muster {
 namespace {

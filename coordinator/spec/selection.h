@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/spec/diagnostics.h"
+#include "common/config/diagnostics.h"
 #include "muster/v1/job.pb.h"
 
 namespace muster {

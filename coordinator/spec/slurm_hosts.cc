@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/config/text.h"
 #include "coordinator/spec/host_name.h"
 #include "coordinator/spec/hostfile.h"
-#include "coordinator/spec/text.h"
 
 namespace muster {
 namespace {

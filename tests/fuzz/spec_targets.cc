@@ -6,15 +6,15 @@
 #include <chrono>
 #include <set>
 
-#include "coordinator/spec/duration.h"
+#include "common/config/duration.h"
+#include "common/config/settings.h"
+#include "common/config/text.h"
 #include "coordinator/spec/env_file.h"
 #include "coordinator/spec/env_names.h"
 #include "coordinator/spec/host_name.h"
 #include "coordinator/spec/hostfile.h"
 #include "coordinator/spec/job_yaml.h"
 #include "coordinator/spec/selection.h"
-#include "coordinator/spec/settings.h"
-#include "coordinator/spec/text.h"
 
 namespace muster {
 namespace {

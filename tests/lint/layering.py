@@ -6,10 +6,10 @@ import re
 import lint
 
 BASE = ["common/base"]
-COMMON = ["common/audit", "common/doctor", "common/member", "common/io", "common/rpc", "common/log", "common/crypto", "common/trust", *BASE]
+COMMON = ["common/audit", "common/config", "common/doctor", "common/member", "common/io", "common/rpc", "common/log", "common/crypto", "common/trust", *BASE]
 # What speaks TLS without gRPC: for strangers, before they have a certificate.
 TRUST = ["common/crypto", "common/io", "common/log", *BASE]
-SPEC = ["coordinator/plan", "coordinator/spec", *BASE]
+SPEC = ["coordinator/plan", "coordinator/spec", "common/config", *BASE]
 COORDINATOR_CORE = ["coordinator/core", "coordinator/session", *SPEC]
 COORDINATOR_ADAPTERS = ["coordinator/rpc", "coordinator/trust", "coordinator/store", "coordinator/logs", *COORDINATOR_CORE, *COMMON]
 AGENT_CORE = ["agent/core", "agent/session", *BASE]
@@ -17,6 +17,7 @@ AGENT_CORE = ["agent/core", "agent/session", *BASE]
 # Folder: folders it may include from. Generated protocol code is open to all.
 ALLOWED = {
     "common/base": [],
+    "common/config": BASE,
     "common/io": BASE,
     "common/rpc": ["common/crypto", "common/trust", *BASE],
     "common/member": ["common/rpc", "common/trust", *TRUST],
@@ -24,7 +25,7 @@ ALLOWED = {
     "common/crypto": BASE,
     "common/audit": TRUST,
     "common/doctor": ["common/audit", "common/trust", *TRUST],
-    "coordinator/spec": BASE,
+    "coordinator/spec": ["common/config", *BASE],
     "coordinator/plan": SPEC,
     "coordinator/core": COORDINATOR_CORE,
     "coordinator/session": COORDINATOR_CORE,
@@ -41,12 +42,11 @@ ALLOWED = {
     "common/trust": TRUST,
     "agent/rpc": [*AGENT_CORE, *COMMON],
     "agent/supervise": [*AGENT_CORE, *COMMON],
-    # Of coordinator/spec only the reader of configuration files, which both daemons have.
-    "agent/daemon": ["agent/rpc", "agent/supervise", "agent/node", "agent/store", "coordinator/spec", *AGENT_CORE, *COMMON],
+    "agent/daemon": ["agent/rpc", "agent/supervise", "agent/node", "agent/store", *AGENT_CORE, *COMMON],
     "agent/shim": ["common/base", "common/io"],
 }
 # The pure folders see neither the network nor the disk.
-PURE = ["common/base", "coordinator/spec", "coordinator/plan", "coordinator/core", "coordinator/session", "agent/core",
+PURE = ["common/base", "common/config", "coordinator/spec", "coordinator/plan", "coordinator/core", "coordinator/session", "agent/core",
         "agent/session"]
 IMPURE_HEADERS = re.compile(r"^(grpcpp/|grpc/|sqlite3\.h|fstream|thread|sys/(socket|epoll|stat|wait|mount)\.h|fcntl\.h|unistd\.h)")
 INCLUDE = re.compile(r'^\s*#include\s+(?:"([^"]+)"|<([^>]+)>)')

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/config/text.h"
 #include "coordinator/spec/job_yaml.h"
-#include "coordinator/spec/text.h"
 #include "tests/unit/spec/spec_test_util.h"
 
 namespace muster {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "coordinator/spec/diagnostics.h"
+#include "common/config/diagnostics.h"
 #include "coordinator/spec/env_file.h"
 #include "coordinator/spec/hostfile.h"
 #include "muster/v1/job.pb.h"

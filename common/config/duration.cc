@@ -1,4 +1,4 @@
-#include "coordinator/spec/duration.h"
+#include "common/config/duration.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "common/base/annotate.h"
-#include "coordinator/spec/text.h"
+#include "common/config/text.h"
 
 namespace muster {
 namespace {

@@ -1,4 +1,4 @@
-#include "coordinator/spec/settings.h"
+#include "common/config/settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

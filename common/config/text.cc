@@ -1,4 +1,4 @@
-#include "coordinator/spec/text.h"
+#include "common/config/text.h"
 
 #include <fmt/format.h>
 

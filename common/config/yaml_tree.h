@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/spec/diagnostics.h"
+#include "common/config/diagnostics.h"
 
 namespace muster {
 

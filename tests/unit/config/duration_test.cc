@@ -1,4 +1,4 @@
-#include "coordinator/spec/duration.h"
+#include "common/config/duration.h"
 
 #include <gtest/gtest.h>
 

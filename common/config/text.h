@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "coordinator/spec/diagnostics.h"
+#include "common/config/diagnostics.h"
 
 namespace muster {
 

@@ -1,10 +1,10 @@
-#include "coordinator/spec/byte_size.h"
+#include "common/config/byte_size.h"
 
 #include <fmt/format.h>
 
 #include <optional>
 
-#include "coordinator/spec/text.h"
+#include "common/config/text.h"
 
 namespace muster {
 namespace {

@@ -1,4 +1,4 @@
-#include "coordinator/spec/yaml_tree.h"
+#include "common/config/yaml_tree.h"
 
 #include <absl/container/flat_hash_map.h>
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 #include <optional>
 #include <sstream>
 
-#include "coordinator/spec/text.h"
+#include "common/config/text.h"
 
 namespace muster {
 namespace {

@@ -1,4 +1,4 @@
-#include "coordinator/spec/yaml_reader.h"
+#include "common/config/yaml_reader.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "common/base/annotate.h"
-#include "coordinator/spec/byte_size.h"
-#include "coordinator/spec/duration.h"
-#include "coordinator/spec/text.h"
+#include "common/config/byte_size.h"
+#include "common/config/duration.h"
+#include "common/config/text.h"
 
 namespace muster {
 namespace {

@@ -1,4 +1,4 @@
-#include "coordinator/spec/byte_size.h"
+#include "common/config/byte_size.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

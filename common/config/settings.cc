@@ -1,4 +1,4 @@
-#include "coordinator/spec/settings.h"
+#include "common/config/settings.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "coordinator/spec/text.h"
-#include "coordinator/spec/yaml_reader.h"
+#include "common/config/text.h"
+#include "common/config/yaml_reader.h"
 
 namespace muster {
 namespace {

@@ -1,11 +1,11 @@
-#include "coordinator/spec/diagnostics.h"
+#include "common/config/diagnostics.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/spec/text.h"
+#include "common/config/text.h"
 
 namespace muster {
 namespace {

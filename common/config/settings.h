@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "coordinator/spec/diagnostics.h"
-#include "coordinator/spec/yaml_tree.h"
+#include "common/config/diagnostics.h"
+#include "common/config/yaml_tree.h"
 
 namespace muster {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "coordinator/spec/diagnostics.h"
-#include "coordinator/spec/yaml_tree.h"
+#include "common/config/diagnostics.h"
+#include "common/config/yaml_tree.h"
 
 namespace muster {
 
