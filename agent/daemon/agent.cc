@@ -126,11 +126,13 @@ absl::Status Agent::Start() {
   if (config_.ephemeral) options.ephemeral_after = kEphemeralAfter;
   options.pending_log_bytes = [this] { return shipper_->pending_bytes(); };
   users_ = std::make_unique<SystemUserGate>(
-      loop_, UserGateOptions{.own_name = own_user_,
-                             .is_root = ::geteuid() == 0,
-                             .coordinator_socket = SocketPathOf(config_.coordinator),
-                             .allow_file = config_.allow_file,
-                             .allowed = config_.allowed_users});
+      loop_, UserGateOptions{
+                 .own_name = own_user_,
+                 .is_root = ::geteuid() == 0,
+                 .coordinator_socket = SocketPathOf(config_.coordinator),
+                 .place_trust = config_.ephemeral ? PlaceTrust::kDirectory : PlaceTrust::kWholePath,
+                 .allow_file = config_.allow_file,
+                 .allowed = config_.allowed_users});
   core_ = std::make_unique<AgentCore>(loop_, store_, *launcher_, *users_,
                                       static_cast<AgentObserver&>(*this), std::move(options));
 

@@ -166,7 +166,7 @@ void SystemUserGate::Admit(const std::string& user, Done done) {
                     "served by an agent that runs as root",
                     options_.own_name, user, options_.own_name)));
   }
-  if (IsPlaceOfCoordinator(options_.coordinator_socket, ::geteuid())) {
+  if (IsPlaceOfCoordinator(options_.coordinator_socket, ::geteuid(), options_.place_trust)) {
     if (self) return answer(RunAs{});
     return LookUp(user, std::nullopt, std::move(done));
   }

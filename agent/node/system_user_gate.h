@@ -13,6 +13,7 @@
 
 #include "agent/core/user_gate.h"
 #include "agent/node/allow_list.h"
+#include "agent/node/coordinator_socket.h"
 #include "common/base/executor.h"
 #include "common/io/user_lookups.h"
 
@@ -25,6 +26,7 @@ struct UserGateOptions {
   // Unix socket of the coordinator; empty when it is reached over the network. While the socket
   // belongs to this process's user no allow-list counts: the coordinator is root already.
   std::string coordinator_socket;
+  PlaceTrust place_trust = PlaceTrust::kWholePath;
   // File of the allow-list; one that does not exist allows nobody.
   std::string allow_file;
   // Users allowed besides, by name.

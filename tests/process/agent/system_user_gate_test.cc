@@ -220,6 +220,40 @@ TEST_F(SystemUserGateTest, ACoordinatorOfAnotherUserNeedsTheList) {
   refused();
 }
 
+TEST_F(SystemUserGateTest, ASocketOfRootsWhereOthersCouldHaveBeenFirstNeedsTheList) {
+  if (::geteuid() != 0) GTEST_SKIP() << "it takes root to be two users";
+  UserGateOptions options = Options();
+  const std::string above = folder_.path() + "/above";
+  const std::string directory = above + "/run";
+  std::filesystem::create_directories(directory);
+  options.coordinator_socket = directory + "/c.sock";
+  const UniqueFd listener = ListenAt(options.coordinator_socket);
+  ASSERT_TRUE(Admit(options, "root").ok());
+  const auto refused = [&] { return absl::IsPermissionDenied(Admit(options, "root").status()); };
+  // The agent may still be connected to a socket that was there before.
+  ASSERT_EQ(::chmod(directory.c_str(), 01777), 0);
+  EXPECT_TRUE(refused());
+  ASSERT_EQ(::chmod(directory.c_str(), 0755), 0);
+  // Others could put away the directory, and put it back.
+  ASSERT_EQ(::chmod(above.c_str(), 0777), 0);
+  EXPECT_TRUE(refused());
+  ASSERT_EQ(::chmod(above.c_str(), 01777), 0);
+  EXPECT_FALSE(refused());
+  ASSERT_EQ(::chown(above.c_str(), 65534, uid_t{0} - 1), 0);
+  EXPECT_TRUE(refused());
+  options.place_trust = PlaceTrust::kDirectory;
+  EXPECT_FALSE(refused());
+  options.place_trust = PlaceTrust::kWholePath;
+  ASSERT_EQ(::chown(above.c_str(), 0, uid_t{0} - 1), 0);
+  // By way of a link.
+  const std::string link = folder_.path() + "/link";
+  std::filesystem::create_directory_symlink("above/../above/run", link);
+  options.coordinator_socket = link + "/c.sock";
+  EXPECT_FALSE(refused());
+  ASSERT_EQ(::lchown(link.c_str(), 65534, uid_t{0} - 1), 0);
+  EXPECT_TRUE(refused());
+}
+
 TEST_F(SystemUserGateTest, ACoordinatorThatHasJustEndedNeedsTheListWhereItMayHaveBeenAnothers) {
   if (::geteuid() != 0) GTEST_SKIP() << "it takes root to be two users";
   UserGateOptions options = Options();
