@@ -61,7 +61,10 @@ Agent::Agent(const AgentConfig& config)
   }
 }
 
-Agent::~Agent() = default;
+Agent::~Agent() {
+  // Before the launcher lets go of shims that wait for their scopes.
+  if (scopes_) scopes_->End();
+}
 
 absl::Status Agent::Start() {
   const absl::StatusOr<std::string> boot_id = ReadBootId();

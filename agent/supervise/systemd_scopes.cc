@@ -217,12 +217,20 @@ bool SystemdScopes::Wanted(const std::vector<std::string>& environment) {
 SystemdScopes::SystemdScopes(Executor& executor, std::string slice, std::string cgroup_root)
     : executor_(executor), slice_(std::move(slice)), cgroup_root_(std::move(cgroup_root)) {}
 
-SystemdScopes::~SystemdScopes() = default;
+SystemdScopes::~SystemdScopes() { End(); }
+
+void SystemdScopes::End() {
+  ended_ = true;
+  worker_.reset();
+}
 
 void SystemdScopes::Make(ScopeRequest request, Done done) {
+  if (ended_) return;
   if (!worker_) worker_ = std::make_unique<WorkerThread>("scopes");
-  worker_->Post([this, request = std::move(request), done = std::move(done)]() mutable {
-    executor_.Post([done = std::move(done), directory = Ask(request)]() mutable {
+  worker_->Post([this, request = std::move(request), done = std::move(done),
+                 wanted = std::chrono::steady_clock::now()]() mutable {
+    if (ended_) return;
+    executor_.Post([done = std::move(done), directory = Ask(request, wanted)]() mutable {
       done(std::move(directory));
     });
   });
@@ -230,13 +238,17 @@ void SystemdScopes::Make(ScopeRequest request, Done done) {
 
 std::string SystemdScopes::directory() const { return cgroup_root_ + SliceCgroup(slice_); }
 
-absl::StatusOr<std::string> SystemdScopes::Ask(const ScopeRequest& request) {
+absl::StatusOr<std::string> SystemdScopes::Ask(const ScopeRequest& request, Time wanted) {
+  if (wanted < silent_) return absl::DeadlineExceededError("no answer to the one before");
   if (!library_) {
     absl::StatusOr<std::unique_ptr<Library>> library = Library::Load();
     if (!library.ok()) return library.status();
     library_ = *std::move(library);
   }
+  const Time asked = std::chrono::steady_clock::now();
   const absl::Status started = library_->StartScope(request, slice_);
+  const Time answered = std::chrono::steady_clock::now();
+  if (!started.ok() && answered - asked > kLimit / 2) silent_ = answered;
   if (!started.ok()) return started;
   // Not taken for granted: ranks must not run in another group than that which is recorded.
   const std::string path = CgroupOfProcess(request.pid);

@@ -4,6 +4,8 @@
 // connection lasts for one question, so that a bus that is started again is no matter.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,8 +26,13 @@ class SystemdScopes final : public ScopeMaker {
   // there. `cgroup_root`: where the version 2 hierarchy is mounted. `executor` outlives it and runs
   // what is posted from other threads.
   SystemdScopes(Executor& executor, std::string slice, std::string cgroup_root);
-  // Waits for the question that is being asked.
+  // As End.
   ~SystemdScopes() override;
+
+  // Waits for the question that is being asked; no other one is asked, and none is answered. To be
+  // called before shims that wait are let go: systemd would keep the scope of one that has ended by
+  // then for ever.
+  void End();
 
   void Make(ScopeRequest request, Done done) override;
   std::string directory() const override;
@@ -33,13 +40,19 @@ class SystemdScopes final : public ScopeMaker {
  private:
   class Library;
 
-  // On the thread of its own.
-  absl::StatusOr<std::string> Ask(const ScopeRequest& request);
+  using Time = std::chrono::steady_clock::time_point;
+
+  // On the thread of its own. `wanted`: when it was to be made.
+  absl::StatusOr<std::string> Ask(const ScopeRequest& request, Time wanted);
 
   Executor& executor_;
   const std::string slice_;
   const std::string cgroup_root_;
   std::unique_ptr<Library> library_;
+  // When systemd last left a question without an answer. What was wanted before is not asked, so
+  // that many jobs at once do not wait for each other's limits. Of the thread.
+  Time silent_ = Time::min();
+  std::atomic<bool> ended_ = false;
   // Last: ends first. Made when needed.
   std::unique_ptr<WorkerThread> worker_;
 };

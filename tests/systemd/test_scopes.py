@@ -158,6 +158,34 @@ class Scopes(unittest.TestCase):
         job.finish()
         self.check_nothing_left(job)
 
+    def test_a_bus_that_hangs_holds_many_jobs_up_no_longer_than_one(self):
+        jobs = 30
+        self.machine.shell(f"sed -i 's/^slots:.*/slots: {jobs}/' /etc/muster/agent.yaml")
+        self.addCleanup(self.machine.run, "systemctl", "restart", AGENT)
+        self.addCleanup(self.machine.shell, "sed -i 's/^slots:.*/slots: 2/' /etc/muster/agent.yaml")
+        self.machine.run("systemctl", "restart", AGENT)
+        self.machine.kill("STOP", "dbus")
+        self.addCleanup(self.machine.kill, "CONT", "dbus")
+        # One after the other, each with a limit of its own, they would take a minute.
+        self.machine.shell(
+            f"pids=; for i in $(seq 0 {jobs - 1}); do coordinator spawn --timeout 30s --hosts n1 --include n1:$i --no-python true & "
+            'pids="$pids $!"; done; for pid in $pids; do wait $pid; done')
+
+    def test_an_agent_that_ends_while_one_is_made_leaves_none(self):
+        self.machine.kill("STOP", "dbus")
+        self.addCleanup(self.machine.kill, "CONT", "dbus")
+        job = self.machine.run("coordinator", "submit", "--detach", "/srv/job.yaml").split()[-1]
+        self.addCleanup(self.machine.run, "coordinator", "cancel", "--now", job, check=False)
+        wait_until(lambda: self.machine.run("pgrep", "muster-shim", check=False), "the shim waits")
+        before = self.machine.journal(AGENT).count("agent leaves")
+        agent = self.machine.kill("TERM", AGENT)
+        wait_until(lambda: self.machine.journal(AGENT).count("agent leaves") > before, "the agent ends")
+        # The question to systemd is still on its way.
+        self.machine.kill("CONT", "dbus")
+        wait_until(lambda: self.machine.main_pid(AGENT) not in (0, agent), "another agent")
+        self.machine.run("coordinator", "cancel", "--now", job)
+        wait_until(lambda: not self.left(), "neither scope nor group is left")
+
     def configure(self, slice_name: str) -> None:
         """Until the end of the test."""
         self.machine.shell(f"echo 'job_slice: \"{slice_name}\"' >> /etc/muster/agent.yaml")
