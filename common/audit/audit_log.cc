@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "common/base/annotate.h"
@@ -57,6 +58,14 @@ absl::StatusOr<UniqueFd> OpenFile(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return ErrnoStatus(errno, path);
   return fd;
+}
+
+// Whether the file is still the one that is called so.
+bool IsAt(const std::string& path, int fd) {
+  struct stat info = {};
+  struct stat there = {};
+  return ::fstat(fd, &info) == 0 && ::lstat(path.c_str(), &there) == 0 &&
+         there.st_ino == info.st_ino && there.st_dev == info.st_dev;
 }
 
 // The last `most` bytes of a file of `size` bytes.
@@ -147,10 +156,8 @@ absl::Status AuditLog::AppendLocked(const AuditEvent& event, WallTime now) {
 
 absl::StatusOr<bool> AuditLog::Prepare(WallTime now) {
   struct stat info = {};
-  struct stat there = {};
   if (::fstat(fd_.get(), &info) != 0) return ErrnoStatus(errno, "stat");
-  const bool in_place = ::lstat(path_.c_str(), &there) == 0 && there.st_ino == info.st_ino &&
-                        there.st_dev == info.st_dev;
+  const bool in_place = IsAt(path_, fd_.get());
   if (in_place && info.st_size != size_) {
     if (absl::Status known = CatchUp(info.st_size, now); !known.ok()) return known;
   }
@@ -235,10 +242,40 @@ absl::Status AuditLog::Write(const AuditEvent& event, WallTime now) {
 
 namespace {
 
+struct OpenedFile {
+  int number;
+  std::string path;
+  std::ifstream stream;
+};
+
+// All files of a log, the oldest first. While they are opened none is moved away; lines that are
+// written later are read, too.
+absl::StatusOr<std::vector<OpenedFile>> OpenAll(const std::string& path, int kept_files) {
+  for (int i = 0; i < kMaxTries; ++i) {
+    const UniqueFd newest(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    std::optional<FileLock> lock;
+    if (newest) {
+      lock.emplace(newest.get());
+      if (lock->error() != 0) return ErrnoStatus(lock->error(), path);
+      if (!IsAt(path, newest.get())) continue;
+    }
+    std::vector<OpenedFile> files;
+    for (int number = kept_files; number >= 0; --number) {
+      std::string one = NumberedPath(path, number);
+      if (::access(one.c_str(), F_OK) != 0 && errno == ENOENT) continue;
+      std::ifstream stream(one, std::ios::binary);
+      if (!stream) return absl::UnavailableError(fmt::format("{}: it cannot be opened", one));
+      files.push_back({number, std::move(one), std::move(stream)});
+    }
+    return files;
+  }
+  return absl::UnavailableError(fmt::format("{}: it is replaced all the time", path));
+}
+
 // Adds one file to the report. `any_start`: nothing is known of the line before its first one.
-absl::Status VerifyFile(const std::string& path, bool any_start, AuditReport& report) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::UnavailableError(fmt::format("{}: it cannot be opened", path));
+absl::Status VerifyFile(OpenedFile& opened, bool any_start, AuditReport& report) {
+  const std::string& path = opened.path;
+  std::ifstream& file = opened.stream;
   ++report.files;
   int64_t number = 0;
   std::string line;
@@ -276,13 +313,14 @@ absl::Status VerifyFile(const std::string& path, bool any_start, AuditReport& re
 
 absl::StatusOr<AuditReport> VerifyAudit(const std::string& path, AuditLimits limits) {
   AuditReport report{.last_digest = NoDigest()};
-  for (int number = limits.kept_files; number >= 0; --number) {
-    const std::string one = NumberedPath(path, number);
-    if (::access(one.c_str(), F_OK) != 0 && errno == ENOENT) continue;
+  absl::StatusOr<std::vector<OpenedFile>> files = OpenAll(path, limits.kept_files);
+  if (!files.ok()) return files.status();
+  for (OpenedFile& one : *files) {
     if (report.torn_bytes > 0) {
-      return absl::DataLossError(fmt::format("{}: the file before it ends within a line", one));
+      return absl::DataLossError(
+          fmt::format("{}: the file before it ends within a line", one.path));
     }
-    const bool any_start = report.files == 0 && number == limits.kept_files && number > 0;
+    const bool any_start = report.files == 0 && one.number == limits.kept_files && one.number > 0;
     if (absl::Status good = VerifyFile(one, any_start, report); !good.ok()) return good;
   }
   if (report.files == 0) return absl::NotFoundError(fmt::format("{}: there is none", path));

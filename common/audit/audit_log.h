@@ -104,7 +104,7 @@ inline constexpr char kAuditLostEvent[] = "audit-lost";
 
 // Reads all files of a log, the oldest first. DATA_LOSS: "FILE:LINE: ..." for the first line that
 // does not fit the one before it. The very first line must be one without a line before it, unless
-// as many files are kept as can be. NOT_FOUND: there is none.
+// as many files are kept as can be. NOT_FOUND: there is none. May run while others write.
 absl::StatusOr<AuditReport> VerifyAudit(const std::string& path, AuditLimits limits = {});
 
 }  // namespace muster

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <iterator>
 #include <thread>
@@ -192,6 +193,18 @@ TEST_F(AuditRotation, SeveralWritersMakeOneChain) {
   }
   for (std::thread& writer : writers) writer.join();
   EXPECT_TRUE(Verify().ok()) << Verify().status();
+}
+
+TEST_F(AuditRotation, IsNoChangeForWhoVerifiesMeanwhile) {
+  Tell(*OpenLog(path_), "first");
+  std::atomic<bool> done = false;
+  std::thread writer([&] {
+    const std::unique_ptr<AuditLog> log = OpenLog(path_);
+    for (int i = 0; i < 500; ++i) Tell(*log, std::to_string(i));
+    done = true;
+  });
+  while (!done) EXPECT_TRUE(Verify().ok()) << Verify().status();
+  writer.join();
 }
 
 TEST_F(AuditRotation, GoesOnInTheSameFileWhereNoneCanBeMoved) {
