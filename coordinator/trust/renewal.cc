@@ -73,6 +73,13 @@ absl::StatusOr<RenewalDecision> DecideRenewal(const IssuedCertificate& presented
   }
   if (!*found) return UnknownMember();
   const Member& member = **found;
+  if (presented.kind == IdentityKind::kUser && now >= presented.not_after) {
+    return JoinRefusal{
+        JoinRefused::TOO_LATE,
+        fmt::format("the certificate ended on {}, and that of a user is not renewed "
+                    "afterwards ({})",
+                    FormatUtc(presented.not_after), WhatToDo(presented.kind, presented.name))};
+  }
   if (now >= presented.not_after + kRejoinLimit) {
     return JoinRefusal{
         JoinRefused::TOO_LATE,
@@ -95,9 +102,16 @@ absl::StatusOr<RenewalDecision> DecideRenewal(const IssuedCertificate& presented
   if (presented.serial != newest->serial) {
     return JoinRefusal{
         JoinRefused::SUPERSEDED,
-        fmt::format("the {} '{}' has a newer certificate, of another key: this one is from a copy "
-                    "or an old backup (if this is the right machine, {})",
-                    kind, presented.name, WhatToDo(presented.kind, presented.name))};
+        fmt::format(
+            "the {} '{}' has a newer certificate, of another key: this one is from a copy "
+            "or an old backup (if this is the right machine, {}{})",
+            kind, presented.name, WhatToDo(presented.kind, presented.name),
+            presented.kind == IdentityKind::kUser
+                ? fmt::format("; unless you made the copy, somebody else has your key: have "
+                              "an administrator shut it out first, coordinator user remove "
+                              "{} --free-name",
+                              presented.name)
+                : "")};
   }
   return RenewalGrant{member.kind, member.name, key, newest->serial};
 }

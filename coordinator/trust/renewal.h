@@ -1,6 +1,6 @@
 // Decides whether a member gets a new certificate: one that asks with a good certificate, and one
-// that comes back with one that has ended. Pure over what it reads from the store, like
-// enrolment.h.
+// (a node only) that comes back with one that has ended. Pure over what it reads from the store,
+// like enrolment.h.
 //
 // A member has one newest certificate; a person has one on each machine that joined. It renews with
 // that one, and only with a key that it has not used before. If the answer is lost, it asks again

@@ -132,8 +132,9 @@ TEST_F(Renewal, APersonHasOneOnEachMachine) {
   put("01", old_key_, "02");
   put("02", new_key_, "");
   put("03", other, "");
-  const auto decide = [this](const std::string& serial, const PrivateKey& key) {
-    return *DecideRenewal(certificates_[serial], key.public_key(), kNow, *this);
+  const auto decide = [this](const std::string& serial, const PrivateKey& key,
+                             WallTime now = kNow) {
+    return *DecideRenewal(certificates_[serial], key.public_key(), now, *this);
   };
   const PrivateKey next = PrivateKey::Generate();
   for (const std::string serial : {"02", "03"}) {
@@ -146,6 +147,14 @@ TEST_F(Renewal, APersonHasOneOnEachMachine) {
   ASSERT_TRUE(std::holds_alternative<JoinRepetition>(again));
   EXPECT_EQ(std::get<JoinRepetition>(again).certificate.serial, "02");
   ExpectRefused(decide("01", next), JoinRefused::SUPERSEDED, "coordinator user add alice");
+  ExpectRefused(decide("01", next), JoinRefused::SUPERSEDED, "coordinator user remove alice");
+  // No person comes back with one that has ended, and none with another that was made from it.
+  for (const std::string serial : {"01", "02", "03"}) {
+    ExpectRefused(decide(serial, next, kNow + hours(100)), JoinRefused::TOO_LATE,
+                  "coordinator user add alice");
+  }
+  certificates_["02"].not_after = kNow + hours(200);
+  ExpectRefused(decide("01", new_key_, kNow + hours(100)), JoinRefused::TOO_LATE);
   certificates_.erase("02");
   ExpectRefused(decide("01", next), JoinRefused::SUPERSEDED);
   member_->revoked = true;
