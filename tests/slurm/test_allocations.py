@@ -34,6 +34,18 @@ class Allocations(AllocationTest):
         self.assertIn("rank 2 on node-3", batch.text)
         self.assert_nothing_left(cluster)
 
+    def test_jobs_that_share_a_node_do_not_meet(self) -> None:
+        cluster = self.slurm([2]).cluster
+        self.write_job(WAITING)
+        # With leases of its own each, as the documents say.
+        script = script_of_the_documents("--nodes=1 --ntasks=1").replace("\nport=", "\nexport MUSTER_LEASE_DIR=/tmp/muster-leases-$UID-$SLURM_JOB_ID\nport=")
+        batches = [self.sbatch(cluster, script) for _ in range(2)]
+        for batch in batches:
+            batch.started(1)
+        self.write("go", "")
+        self.assertEqual([batch.wait() for batch in batches], [0, 0], batches[1].text)
+        self.assert_nothing_left(cluster)
+
     def test_slots_are_the_tasks_of_each_node(self) -> None:
         cluster = self.slurm([4, 2, 1]).cluster
         self.write_job("echo here\n")
