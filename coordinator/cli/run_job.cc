@@ -14,6 +14,7 @@
 #include "common/config/text.h"
 #include "coordinator/cli/client.h"
 #include "coordinator/cli/command_line.h"
+#include "coordinator/cli/end_limit.h"
 #include "coordinator/cli/exit_status.h"
 #include "coordinator/cli/follow.h"
 #include "coordinator/cli/job_json.h"
@@ -190,6 +191,7 @@ int JobRun::RunLocal() {
     if (!job.ok()) return ReportInputErrors(job.status(), reporter_);
     const int status = Follow(client, *job, true);
     (*standalone)->Stop();
+    LimitEnd(status);
     return status;
   } catch (const std::system_error&) {
     // No thread can be had. Its end might wait for one for ever; the agents end by themselves when
