@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
+#include <functional>
+#include <system_error>
 #include <utility>
 
 #include "agent/node/facts.h"
@@ -15,6 +19,7 @@
 #include "common/base/signal_names.h"
 #include "common/base/version.h"
 #include "common/crypto/encoding.h"
+#include "common/io/atomic_file.h"
 #include "common/io/state_lock.h"
 #include "common/io/state_owner.h"
 #include "common/trust/credentials.h"
@@ -61,7 +66,11 @@ void RecordJoin(const JoinConfig& config, const Credentials& credentials) {
   std::fprintf(stderr, "agent: the audit log cannot be written: %s\n", text.c_str());
 }
 
-absl::StatusOr<Credentials> JoinCluster(const JoinConfig& config) {
+// `accept` may refuse what the coordinator gave; then everything stays as it was, but for the
+// token.
+using Accept = std::function<absl::Status(const Identity&)>;
+
+absl::StatusOr<Credentials> JoinCluster(const JoinConfig& config, const Accept& accept = nullptr) {
   const absl::StatusOr<std::string> token = config.token_file.empty()
                                                 ? absl::StatusOr<std::string>(config.token)
                                                 : ReadTokenFile(config.token_file);
@@ -80,10 +89,37 @@ absl::StatusOr<Credentials> JoinCluster(const JoinConfig& config) {
                                                   .key = *key},
                                                  SystemClock());
   if (!credentials.ok()) return credentials;
+  const absl::Status accepted = accept ? accept(credentials->identity) : absl::OkStatus();
+  if (!accepted.ok()) return accepted;
   const absl::Status installed = directory.Install(*credentials);
   if (!installed.ok()) return installed;
   RecordJoin(config, *credentials);
   return credentials;
+}
+
+// What a journal tells of concerns the cluster that it was written for: for another coordinator it
+// is nonsense, and it would refuse the node because of it. Puts away that of another membership.
+absl::Status MatchJournal(const std::string& state_directory, const Identity& identity) {
+  const std::string note = state_directory + "/journal.member";
+  const std::string journal = state_directory + "/journal";
+  const std::string member = ToUri(identity);
+  std::string former;
+  const std::error_code read = ReadFile(note, former);
+  if (!read && former == member) return absl::OkStatus();
+  if (!read) {
+    std::error_code error;
+    std::filesystem::rename(journal, journal + ".former", error);
+    if (error && error != std::errc::no_such_file_or_directory) {
+      return absl::UnavailableError(fmt::format("cannot put away {}, which is that of {}: {}",
+                                                journal, former, error.message()));
+    }
+    std::fprintf(stderr, "agent: this node was %s and is %s now: its journal is begun anew\n",
+                 former.c_str(), member.c_str());
+  }
+  const std::error_code written =
+      WriteFileAtomically(note, member, S_IRUSR | S_IWUSR, Durability::kPowerLoss);
+  if (!written) return absl::OkStatus();
+  return absl::UnavailableError(fmt::format("cannot write {}: {}", note, written.message()));
 }
 
 }  // namespace
@@ -114,7 +150,7 @@ absl::Status TakeMembership(const std::string& state_directory, NodeId& node_id)
         fmt::format("this node has joined as {}, and cannot be {}", name, node_id.value()));
   }
   node_id = NodeId(name);
-  return absl::OkStatus();
+  return MatchJournal(state_directory, credentials->identity);
 }
 
 absl::Status JoinUnlessMember(const JoinConfig& config, const sigset_t& ending,
@@ -153,7 +189,31 @@ int RunJoin(const JoinConfig& config) {
   }
   const absl::Status owner = BecomeOwnerOf(config.state_directory);
   if (!owner.ok()) return Fail(owner);
-  const absl::StatusOr<Credentials> credentials = JoinCluster(with_token);
+  const absl::Status made = MakeStateDirectory(config.state_directory);
+  if (!made.ok()) return Fail(made);
+  const absl::StatusOr<Credentials> former =
+      CredentialsDirectory(MemberDirectoryOf(config.state_directory)).Load();
+  const absl::StatusOr<UniqueFd> lock =
+      LockStateDirectory(config.state_directory, "agent", std::chrono::milliseconds(0));
+  // An agent that runs can be given a new certificate, but not be made another node.
+  const auto change_is_possible = [&](const std::string& cluster, const std::string& name) {
+    if (lock.ok() || !former.ok()) return absl::OkStatus();
+    const Identity& current = former->identity;
+    if (name == current.name && cluster == current.cluster_id) return absl::OkStatus();
+    return absl::FailedPreconditionError(fmt::format(
+        "this node is {} of cluster {}, and its agent runs: stop the agent before the node becomes "
+        "{} of cluster {}, or give another --state-dir",
+        current.name, current.cluster_id, name, cluster));
+  };
+  if (former.ok()) {
+    const absl::Status possible =
+        change_is_possible(former->identity.cluster_id, config.node_id.value());
+    if (!possible.ok()) return Fail(possible);
+  }
+  const absl::StatusOr<Credentials> credentials =
+      JoinCluster(with_token, [&](const Identity& identity) {
+        return change_is_possible(identity.cluster_id, identity.name);
+      });
   if (!credentials.ok()) return Fail(credentials.status());
   const std::string text = fmt::format(
       "{} belongs to cluster {} now, coordinator {}\n"

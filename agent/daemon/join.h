@@ -30,8 +30,9 @@ std::string MemberDirectoryOf(const std::string& state_directory);
 std::string AuditPathOf(const std::string& state_directory);
 
 // What an agent that is to serve over the network needs to know of its membership: checks that it
-// has joined, and fills in the name of its node. FAILED_PRECONDITION: it has not joined, or it is
-// another node than `node_id`, where that is not empty.
+// has joined, fills in the name of its node, and puts away the journal of another membership (a
+// cluster that was made anew). With the state directory locked. FAILED_PRECONDITION: it has not
+// joined, or it is another node than `node_id`, where that is not empty.
 absl::Status TakeMembership(const std::string& state_directory, NodeId& node_id);
 
 // For `agent run --join`: joins unless the node has joined before, and tries until the coordinator

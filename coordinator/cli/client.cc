@@ -337,12 +337,17 @@ absl::StatusOr<std::optional<ServerAddress>> FindServer(const std::string& flag)
       sockets.push_back(fmt::format("{}/muster/coordinator.sock", runtime));
     }
     sockets.push_back("/run/muster/coordinator.sock");
+    std::optional<ServerAddress> closed;
     for (const std::string& path : sockets) {
-      if (IsSocketThere(path)) {
-        return std::optional(ServerAddress{"unix:" + path, "default socket"});
-      }
+      if (!IsSocketThere(path)) continue;
+      ServerAddress found{"unix:" + path, "default socket"};
+      if (::access(path.c_str(), W_OK) == 0) return std::optional(std::move(found));
+      // For others only. Who has joined the cluster goes through the network, as everybody else.
+      if (!closed) closed = std::move(found);
     }
-    return FindJoinedServer();
+    absl::StatusOr<std::optional<ServerAddress>> joined = FindJoinedServer();
+    if (joined.ok() && !joined->has_value() && closed) return closed;
+    return joined;
   }
   if (address.target.starts_with("/")) address.target = "unix:" + address.target;
   if (!CheckTarget(address.target).ok()) {

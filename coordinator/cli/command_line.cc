@@ -27,9 +27,11 @@ int ReportError(const absl::Status& status, Reporter& reporter) {
 }
 
 void AddServerFlag(Flags& flags, std::string* server) {
-  flags.Text("server", "ADDRESS", server,
-             "coordinator to ask, unix:/path/to/socket; default: MUSTER_SERVER, else the local "
-             "job's own\nor the socket in $XDG_RUNTIME_DIR/muster or /run/muster");
+  flags.Text(
+      "server", "ADDRESS", server,
+      "coordinator to ask, HOST:PORT or unix:/path/to/socket; default: MUSTER_SERVER, else the "
+      "local job's own\nor the socket in $XDG_RUNTIME_DIR/muster or /run/muster, else the "
+      "cluster joined");
 }
 
 void AddOutputFlag(Flags& flags, bool* json) {

@@ -18,7 +18,8 @@ FILES = {
         "usr/lib/systemd/user/muster-agent.service", "usr/libexec/muster/muster-shim",
         "usr/share/bash-completion/completions/agent", "usr/share/man/man1/agent.1.gz"],
     "muster-doc": [f"usr/share/doc/muster-doc/{name}.md" for name in
-                   ("ARCHITECTURE", "README", "SECURITY", "faults", "install", "reference")],
+                   ("ARCHITECTURE", "README", "SECURITY", "docs/containers", "docs/faults", "docs/figures", "docs/install",
+                    "docs/reference", "docs/slurm")],
 }
 PROGRAMS = ("usr/bin/coordinator", "usr/bin/agent", "usr/libexec/muster/muster-shim")
 

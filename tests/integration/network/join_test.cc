@@ -312,6 +312,43 @@ TEST_F(JoinedNodes, TheAgentOfOneJobLeavesNoStateOfItsOwn) {
   EXPECT_TRUE(std::filesystem::is_empty(folder));
 }
 
+TEST_F(JoinedNodes, OfAClusterThatWasMadeAnewWorkAsBefore) {
+  box_.Write("job.yaml", "hosts: [{host: node-1, slots: 1}]\ncommand: [sh, -c, 'echo here']\n");
+  const auto run_job = [&] {
+    EXPECT_EQ(Init().Wait(), 0);
+    Serve();
+    EXPECT_EQ(Join("node-1", Token(1)).Wait(), 0);
+    CommandRun agent = RunAgent("node-1");
+    CommandRun job = box_.Run({"submit", "job.yaml"});
+    EXPECT_EQ(job.Wait(), 0) << job.err() << agent.err();
+    EXPECT_THAT(job.out(), HasSubstr("here"));
+    agent.Send(SIGTERM);
+    EXPECT_EQ(agent.Wait(), 0);
+    coordinator_[0].Send(SIGTERM);
+    EXPECT_EQ(coordinator_[0].Wait(), 0);
+    return agent.err();
+  };
+  run_job();
+  std::filesystem::rename(box_.Path("state"), box_.Path("former"));
+  EXPECT_THAT(run_job(), HasSubstr("its journal is begun anew"));
+}
+
+TEST_F(JoinedNodes, AreNotMadeOthersWhileTheirAgentRuns) {
+  EXPECT_EQ(Init().Wait(), 0);
+  Serve();
+  const std::string token = Token(3);
+  EXPECT_EQ(Join("node-1", token).Wait(), 0);
+  agents_.push_back(RunAgent("node-1"));
+  ASSERT_TRUE(WaitUntil([&] { return Nodes().find("alive") != std::string::npos; })) << Nodes();
+  CommandRun other =
+      Agent({"join", address_, token, "--node-id", "node-2", "--state-dir", "node-1"});
+  EXPECT_EQ(other.Wait(), 1);
+  EXPECT_THAT(other.err(), HasSubstr("this node is node-1 of cluster"));
+  EXPECT_THAT(other.err(), HasSubstr("its agent runs: stop the agent before"));
+  const std::string members = box_.Run({"members"}).out();
+  EXPECT_EQ(members.find("node-2"), std::string::npos) << members;
+}
+
 TEST_F(JoinedNodes, AnAllowListWithAMistakeEndsTheAgentAtOnce) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root has an allow-list";
   EXPECT_EQ(Init().Wait(), 0);
