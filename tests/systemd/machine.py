@@ -4,6 +4,7 @@ systemd-nspawn gives it namespaces of its own for everything: mounts, processes,
 of this machine is in it but the files that are bound into it, read-only. It ends with the test, also when that is killed.
 """
 
+import itertools
 import os
 import signal
 import subprocess
@@ -36,7 +37,10 @@ class Machine:
     """`folders`: what of this machine is to be seen in it, by the path there. `programs_of_host`: it has all programs and
     libraries of this machine, below a layer of its own, instead of those of the base only."""
 
+    numbers = itertools.count(1)
+
     def __init__(self, folders: dict[str, str], programs_of_host: bool = False):
+        self.name = f"machine-of-test-{os.getpid()}-{next(Machine.numbers)}"
         self.folders = folders
         self.programs_of_host = programs_of_host
         self.groups = []
@@ -47,7 +51,7 @@ class Machine:
         """systemd-nspawn with what all uses of it have in common."""
         words = ["setpriv", "--pdeathsig", "KILL", "systemd-nspawn", "--quiet", "--directory", debian_base.folder(),
                  "--volatile=overlay", "--register=no", "--private-network", "--link-journal=no", "--resolv-conf=off",
-                 "--timezone=off", f"--machine=machine-of-test-{os.getpid()}", "--console=pipe",
+                 "--timezone=off", f"--machine={self.name}", "--console=pipe",
                  *(f"--bind-ro={path}:{inside}" for inside, path in self.folders.items())]
         if self.programs_of_host:
             words += ["--overlay=/usr::/usr", "--bind-ro=/etc/alternatives:/etc/alternatives"]
@@ -66,7 +70,7 @@ class Machine:
         # Not muster-...: agents take old groups of such names below their own for left behind, and kill what is in them.
         for hierarchy in HIERARCHIES:
             if not os.path.exists("/run/systemd/system") and os.path.exists(hierarchy + "/cgroup.procs"):
-                self.groups.append(f"{hierarchy}/machine-of-test-{os.getpid()}")
+                self.groups.append(f"{hierarchy}/{self.name}")
                 os.makedirs(self.groups[-1], exist_ok=True)
         self.spawn = subprocess.Popen(self.command("--boot"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                       stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=self.enter_group,
@@ -74,6 +78,15 @@ class Machine:
         self.leader = wait_until(self.find_leader, "the machine starts")
         wait_until(lambda: self.run("systemctl", "is-system-running", check=False).strip() in ("running", "degraded"),
                    "the machine is up")
+
+    def connect(self, other: "Machine", address: str, other_address: str) -> None:
+        """A cable between `lan` here and there. Neither of its ends is ever in the network of the test itself."""
+        subprocess.run(["ip", "link", "add", "lan", "netns", str(self.leader), "type", "veth", "peer", "name", "lan", "netns",
+                        str(other.leader)], check=True)
+        for machine, own in ((self, address), (other, other_address)):
+            namespace = ["nsenter", "--target", str(machine.leader), "--net", "ip"]
+            subprocess.run([*namespace, "address", "add", f"{own}/24", "dev", "lan"], check=True)
+            subprocess.run([*namespace, "link", "set", "lan", "up"], check=True)
 
     def find_leader(self) -> int:
         """Process id, as seen from here, of the machine's process 1."""
