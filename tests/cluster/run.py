@@ -36,6 +36,11 @@ def why_not() -> str:
     for tool in ("unshare", "nsenter", "setpriv", "ip", "tc", "nft"):
         if shutil.which(tool) is None:
             return f"needs {tool}"
+    # Who enters the mounts of a host leaves a chroot.
+    own = subprocess.run(["nsenter", f"--target={os.getpid()}", "--mount", "--", "test", "-f", os.path.abspath(__file__)],
+                         stderr=subprocess.DEVNULL, check=False)
+    if own.returncode != 0:
+        return "its hosts cannot be entered here: this is a chroot"
     with open("/proc/self/uid_map", encoding="ascii") as stream:
         if all(int(line.split()[2]) <= 1000 for line in stream):
             return "needs more than one user id: this is a user namespace"
