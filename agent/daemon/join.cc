@@ -106,6 +106,9 @@ absl::Status MatchJournal(const std::string& state_directory, const Identity& id
   std::string former;
   const std::error_code read = ReadFile(note, former);
   if (!read && former == member) return absl::OkStatus();
+  if (read && read != std::errc::no_such_file_or_directory) {
+    return absl::UnavailableError(fmt::format("cannot read {}: {}", note, read.message()));
+  }
   if (!read) {
     std::error_code error;
     std::filesystem::rename(journal, journal + ".former", error);
@@ -195,6 +198,7 @@ int RunJoin(const JoinConfig& config) {
       CredentialsDirectory(MemberDirectoryOf(config.state_directory)).Load();
   const absl::StatusOr<UniqueFd> lock =
       LockStateDirectory(config.state_directory, "agent", std::chrono::milliseconds(0));
+  if (!lock.ok() && !absl::IsFailedPrecondition(lock.status())) return Fail(lock.status());
   // An agent that runs can be given a new certificate, but not be made another node.
   const auto change_is_possible = [&](const std::string& cluster, const std::string& name) {
     if (lock.ok() || !former.ok()) return absl::OkStatus();
