@@ -60,6 +60,7 @@ void ApplyEvent(JournalAttempt& attempt, const v1::Event& event) {
     case v1::Event::kPrepareFailed:
     case v1::Event::kRankStalled:
     case v1::Event::kRankResumed:
+    case v1::Event::kRendezvousProbed:
     case v1::Event::BODY_NOT_SET:
       break;
   }

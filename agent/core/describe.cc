@@ -66,6 +66,9 @@ std::string DescribeEvent(const v1::Event& event) {
     case v1::Event::kRankResumed:
       return fmt::format("rank goes on rank={} silent_s={}", event.rank_resumed().rank(),
                          event.rank_resumed().silent().seconds());
+    case v1::Event::kRendezvousProbed:
+      return fmt::format("rendezvous probed addresses={}",
+                         event.rendezvous_probed().addresses_size());
     case v1::Event::BODY_NOT_SET:
       break;
   }

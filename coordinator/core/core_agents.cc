@@ -60,6 +60,7 @@ void CoordinatorCore::Impl::OnAgentMessage(SessionHandle handle, v1::AgentMessag
       return Enqueue([this, handle, events = std::move(*message.mutable_events())] {
         OnEvents(handle, events);
       });
+    case v1::AgentMessage::kCheckReport:
     case v1::AgentMessage::BODY_NOT_SET:
       return;  // Of a newer version.
   }

@@ -340,6 +340,7 @@ void FoldReport(JobRecord& job, const internal::AgentReported& report, WallTime 
       return fold.OnRankResumed(event.rank_resumed());
     case v1::Event::kAttemptStopped:
       return fold.OnAttemptStopped(event.attempt_stopped(), event.event_time());
+    case v1::Event::kRendezvousProbed:
     case v1::Event::BODY_NOT_SET:
       return;
   }

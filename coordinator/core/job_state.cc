@@ -223,6 +223,7 @@ JobRecord Apply(JobRecord job, const internal::JobEvent& event) {
     case internal::JobEvent::kEnded:
       End(job, event.ended(), time);
       break;
+    case internal::JobEvent::kProbeOrdered:
     case internal::JobEvent::kSubmitted:
     case internal::JobEvent::BODY_NOT_SET:
       break;

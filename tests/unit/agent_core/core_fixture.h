@@ -268,6 +268,8 @@ class AgentCoreTest : public ::testing::Test {
                            event.rank_resumed().silent().seconds());
       case v1::Event::kAttemptStopped:
         return "stopped";
+      case v1::Event::kRendezvousProbed:
+        return fmt::format("probed {}", event.rendezvous_probed().addresses_size());
       case v1::Event::BODY_NOT_SET:
         break;
     }
