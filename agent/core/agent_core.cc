@@ -240,7 +240,7 @@ void AgentCore::OnRecord(const AttemptId& id, const internal::ShimRecord& record
   }
   std::vector<std::string> addresses(options_.facts.addresses().begin(),
                                      options_.facts.addresses().end());
-  JournalFactsOf(FactsOf(attempt, record, addresses));
+  JournalFactsOf(FactsOf(attempt, record, addresses, live_[id].inspection));
 }
 
 void AgentCore::OnGone(const AttemptId& id, const std::string& reason) {

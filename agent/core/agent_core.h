@@ -16,7 +16,9 @@
 // * An assignment counts only if its generation is newer than the one held. An attempt that is held
 //   and missing from a snapshot is stopped and forgotten. RELEASED forgets, once nothing runs.
 // * An attempt is run only if this very journal saw it prepared, so ranks never start twice.
-// * Nothing is launched before the UserGate has said what the ranks run as.
+// * Nothing is launched before the UserGate has said what the ranks run as, and the NodeInspector
+// that
+//   nothing is in the way.
 // * A shim that died without its last record: everything it started is killed, ranks without an
 // exit
 //   record are lost, and the attempt is stopped. No status is ever invented.
@@ -42,6 +44,7 @@
 #include "agent/core/agent_store.h"
 #include "agent/core/deed.h"
 #include "agent/core/launcher.h"
+#include "agent/core/node_inspector.h"
 #include "agent/core/reconciler.h"
 #include "agent/core/user_gate.h"
 #include "agent/session/coordinator_session.h"
@@ -73,6 +76,8 @@ struct AgentOptions {
   // no attempt has anything left that runs. Ranks of a job that says nothing of the loss of the
   // coordinator are stopped kEphemeralStopAfter after it, also when this agent was killed.
   std::optional<Duration> ephemeral_after;
+  // Looks at the node before every launch. Null: nothing is looked at. Outlives the core.
+  NodeInspector* inspector = nullptr;
   // The journal is rewritten when it is larger than this and four times what it has to be.
   uint64_t compact_bytes = 256 * 1024;
   // For heartbeats: output not yet committed (LogShipper::pending_bytes). May be null.
@@ -143,6 +148,8 @@ class AgentCore final : private Launcher::Observer, private CoordinatorSession::
     bool quit_told = false;
     bool overdue_told = false;
     uint32_t launches = 0;
+    // What was found before the launch, until it is told with Prepared.
+    Inspection inspection;
   };
 
   // Launcher::Observer
@@ -177,7 +184,13 @@ class AgentCore final : private Launcher::Observer, private CoordinatorSession::
   void Launch(const AttemptId& id);
   // How long ranks go on without a coordinator; nothing: for ever.
   std::optional<std::chrono::milliseconds> StopAfter(const v1::LaunchSpec& launch) const;
-  void LaunchAs(const AttemptId& id, const RunAs& user);
+  // True when the launch of `id`, which waited for an answer, is still to be made; otherwise
+  // everything is seen to.
+  bool GoesOn(const AttemptId& id);
+  void InspectAs(const AttemptId& id, const RunAs& user);
+  void LaunchAs(const AttemptId& id, const RunAs& user, internal::ShimBootstrap bootstrap,
+                Inspection inspection);
+  void RefuseLaunch(const AttemptId& id, const std::vector<v1::Problem>& problems);
   void RefuseLaunch(const AttemptId& id, const std::string& check, const std::string& reason);
   void TellDeed(Deed::Kind kind, const AttemptId& id, std::string user, std::string detail);
   void Forget(const AttemptId& id);

@@ -23,21 +23,26 @@ void AgentCore::Launch(const AttemptId& id) {
   live_[id].shim = ShimState::kAwaited;
   users_.Admit(attempt.assignment().launch().user(),
                [this, id, alive = std::weak_ptr<int>(alive_)](const absl::StatusOr<RunAs>& user) {
-                 if (alive.expired()) return;
-                 const auto live = live_.find(id);
-                 if (live == live_.end() || live->second.shim != ShimState::kAwaited) return;
-                 live->second.shim = ShimState::kNone;
-                 const auto found = state_.attempts.find(id);
-                 if (found == state_.attempts.end() || found->second.stopped()) return;
-                 // Stopped, or without a journal or a coordinator by now: as if it had not begun.
-                 if (found->second.assignment().desired() != v1::Assignment::PREPARED ||
-                     !journal_ok_ || !synced_) {
-                   return ScheduleReconcile();
-                 }
+                 if (alive.expired() || !GoesOn(id)) return;
                  if (!user.ok())
                    return RefuseLaunch(id, "user", std::string(user.status().message()));
-                 LaunchAs(id, *user);
+                 InspectAs(id, *user);
                });
+}
+
+bool AgentCore::GoesOn(const AttemptId& id) {
+  const auto live = live_.find(id);
+  if (live == live_.end() || live->second.shim != ShimState::kAwaited) return false;
+  live->second.shim = ShimState::kNone;
+  const auto found = state_.attempts.find(id);
+  if (found == state_.attempts.end() || found->second.stopped()) return false;
+  // Stopped, or without a journal or a coordinator by now: as if it had not begun.
+  if (found->second.assignment().desired() != v1::Assignment::PREPARED || !journal_ok_ ||
+      !synced_) {
+    ScheduleReconcile();
+    return false;
+  }
+  return true;
 }
 
 std::optional<milliseconds> AgentCore::StopAfter(const v1::LaunchSpec& launch) const {
@@ -45,7 +50,7 @@ std::optional<milliseconds> AgentCore::StopAfter(const v1::LaunchSpec& launch) c
   return of_job || !options_.ephemeral_after ? of_job : kEphemeralStopAfter;
 }
 
-void AgentCore::LaunchAs(const AttemptId& id, const RunAs& user) {
+void AgentCore::InspectAs(const AttemptId& id, const RunAs& user) {
   const v1::LaunchSpec& launch = state_.attempts.at(id).assignment().launch();
   ComposeContext context;
   context.attempt = id;
@@ -54,33 +59,58 @@ void AgentCore::LaunchAs(const AttemptId& id, const RunAs& user) {
   context.home = options_.home;
   context.user = user;
   context.fake_unkillable_rank = options_.fake_unkillable_rank;
-  if (const std::optional<milliseconds> stop_after = StopAfter(launch)) {
-    const TimePoint fresh = session_.fresh_since().value_or(started_at_);
-    const auto age = std::chrono::duration_cast<milliseconds>(executor_.clock().Now() - fresh);
-    context.lease = std::max(*stop_after - age, milliseconds(1));
-  }
   absl::StatusOr<internal::ShimBootstrap> bootstrap = ComposeBootstrap(launch, context);
   if (!bootstrap.ok()) {
     return RefuseLaunch(id, "environment", std::string(bootstrap.status().message()));
   }
+  if (options_.inspector == nullptr) return LaunchAs(id, user, *std::move(bootstrap), {});
+  live_[id].shim = ShimState::kAwaited;
+  const InspectionRequest request{id, launch, user, *bootstrap};
+  options_.inspector->Inspect(request, [this, id, user, composed = *bootstrap,
+                                        alive = std::weak_ptr<int>(alive_)](Inspection inspection) {
+    if (alive.expired() || !GoesOn(id)) return;
+    if (!inspection.problems.empty()) return RefuseLaunch(id, inspection.problems);
+    LaunchAs(id, user, composed, std::move(inspection));
+  });
+}
+
+void AgentCore::LaunchAs(const AttemptId& id, const RunAs& user, internal::ShimBootstrap bootstrap,
+                         Inspection inspection) {
+  const v1::LaunchSpec& launch = state_.attempts.at(id).assignment().launch();
+  if (const std::optional<milliseconds> stop_after = StopAfter(launch)) {
+    const TimePoint fresh = session_.fresh_since().value_or(started_at_);
+    const auto age = std::chrono::duration_cast<milliseconds>(executor_.clock().Now() - fresh);
+    bootstrap.set_lease_ms(
+        static_cast<uint64_t>(std::max(*stop_after - age, milliseconds(1)).count()));
+  }
   Live& live = live_[id];
   ++live.launches;
   live.shim = ShimState::kFollowed;
+  live.inspection = std::move(inspection);
   Notice(AgentObserver::Severity::kInfo,
          fmt::format("launching {} ranks={} user=\"{}\"", Describe(id), launch.ranks_size(),
                      user.self ? "" : user.name));
   TellDeed(Deed::Kind::kLaunch, id, user.self ? "" : user.name, "");
-  launcher_.Launch(id, *std::move(bootstrap));
+  launcher_.Launch(id, std::move(bootstrap));
+}
+
+void AgentCore::RefuseLaunch(const AttemptId& id, const std::vector<v1::Problem>& problems) {
+  for (const v1::Problem& problem : problems) {
+    Notice(AgentObserver::Severity::kWarning,
+           fmt::format("not launched {} check={} reason=\"{}\"", Describe(id), problem.check(),
+                       problem.message()));
+  }
+  TellDeed(Deed::Kind::kRefuseLaunch, id, state_.attempts.at(id).assignment().launch().user(),
+           fmt::format("{}: {}", problems.front().check(), problems.front().message()));
+  JournalFactsOf(FactsOfRefusal(state_.attempts.at(id), problems, executor_.clock().WallNow()));
 }
 
 void AgentCore::RefuseLaunch(const AttemptId& id, const std::string& check,
                              const std::string& reason) {
-  Notice(AgentObserver::Severity::kWarning,
-         fmt::format("not launched {} check={} reason=\"{}\"", Describe(id), check, reason));
-  TellDeed(Deed::Kind::kRefuseLaunch, id, state_.attempts.at(id).assignment().launch().user(),
-           fmt::format("{}: {}", check, reason));
-  JournalFactsOf(
-      FactsOfDeath(state_.attempts.at(id), reason, {}, executor_.clock().WallNow(), check));
+  std::vector<v1::Problem> problems(1);
+  problems.front().set_check(check);
+  problems.front().set_message(reason);
+  RefuseLaunch(id, problems);
 }
 
 void AgentCore::TellDeed(Deed::Kind kind, const AttemptId& id, std::string user,

@@ -70,9 +70,12 @@ v1::ExitStatus StatusOf(const internal::ShimRankExited& exited) {
 }
 
 void AddPrepared(Adder& adder, const JournalAttempt& attempt,
-                 const internal::ShimPrepared& prepared,
-                 const std::vector<std::string>& addresses) {
+                 const internal::ShimPrepared& prepared, const std::vector<std::string>& addresses,
+                 const Inspection& inspection) {
   v1::Prepared& event = *adder.Add().mutable_prepared();
+  for (const std::string& warning : inspection.warnings) event.add_warnings(warning);
+  *event.mutable_report() = inspection.report;
+  event.mutable_placements()->Assign(inspection.placements.begin(), inspection.placements.end());
   for (const std::string& warning : prepared.warnings()) event.add_warnings(warning);
   const v1::LaunchSpec& launch = attempt.assignment().launch();
   if (!launch.has_rendezvous()) return;
@@ -97,13 +100,13 @@ void AddStopped(Adder& adder, const JournalAttempt& attempt, const internal::Shi
 }  // namespace
 
 JournalFacts FactsOf(const JournalAttempt& attempt, const ShimRecord& record,
-                     const std::vector<std::string>& addresses) {
+                     const std::vector<std::string>& addresses, const Inspection& inspection) {
   JournalFacts facts = FactsFor(attempt);
   facts.set_shim_index(record.index());
   Adder adder(facts, record.time_ns());
   switch (record.body_case()) {
     case ShimRecord::kPrepared:
-      AddPrepared(adder, attempt, record.prepared(), addresses);
+      AddPrepared(adder, attempt, record.prepared(), addresses, inspection);
       break;
     case ShimRecord::kPrepareFailed: {
       v1::PrepareFailed& failed = *adder.Add().mutable_prepare_failed();
@@ -165,15 +168,24 @@ JournalFacts FactsOf(const JournalAttempt& attempt, const ShimRecord& record,
   return facts;
 }
 
+JournalFacts FactsOfRefusal(const JournalAttempt& attempt, const std::vector<v1::Problem>& problems,
+                            WallTime now) {
+  JournalFacts facts = FactsFor(attempt);
+  Adder adder(facts, Nanoseconds(now));
+  v1::PrepareFailed& failed = *adder.Add().mutable_prepare_failed();
+  failed.mutable_problems()->Assign(problems.begin(), problems.end());
+  adder.Add().mutable_attempt_stopped();
+  return facts;
+}
+
 JournalFacts FactsOfDeath(const JournalAttempt& attempt, const std::string& reason,
-                          const Launcher::SweepResult& swept, WallTime now,
-                          const std::string& check) {
+                          const Launcher::SweepResult& swept, WallTime now) {
   JournalFacts facts = FactsFor(attempt);
   Adder adder(facts, Nanoseconds(now));
   const bool wanted_prepared = attempt.assignment().desired() <= v1::Assignment::PREPARED;
   if (wanted_prepared && !attempt.prepared() && !attempt.run_wanted()) {
     v1::Problem& problem = *adder.Add().mutable_prepare_failed()->add_problems();
-    problem.set_check(check);
+    problem.set_check("supervisor");
     problem.set_message(reason);
   } else if (wanted_prepared || attempt.run_wanted()) {
     for (const JournalRank& rank : attempt.ranks()) {

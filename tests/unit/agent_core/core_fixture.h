@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agent/core/agent_core.h"
+#include "tests/testing/fake_node_inspector.h"
 #include "tests/testing/fake_user_gate.h"
 #include "tests/testing/memory_agent_store.h"
 #include "tests/testing/recording_launcher.h"
@@ -78,6 +79,8 @@ class AgentCoreTest : public ::testing::Test {
     launcher_->found = on_disk_;
     store_ = std::make_unique<MemoryAgentStore>(disk_, "node-1", [this] { return persist_; });
     users_ = std::make_unique<FakeUserGate>(*executor_);
+    if (inspect_) inspector_ = std::make_unique<FakeNodeInspector>(*executor_);
+    options_.inspector = inspector_.get();
     core_ =
         std::make_unique<AgentCore>(*executor_, *store_, *launcher_, *users_, observer_, options_);
     ASSERT_TRUE(core_->Start().ok());
@@ -85,6 +88,7 @@ class AgentCoreTest : public ::testing::Test {
   }
   void Crash() {
     core_.reset();
+    inspector_.reset();
     users_.reset();
     store_.reset();
     launcher_.reset();
@@ -287,6 +291,9 @@ class AgentCoreTest : public ::testing::Test {
   std::unique_ptr<MemoryAgentStore> store_;
   std::unique_ptr<RecordingSink> sink_;
   std::unique_ptr<FakeUserGate> users_;
+  // Only when `inspect_` was set before the agent was started.
+  bool inspect_ = false;
+  std::unique_ptr<FakeNodeInspector> inspector_;
   std::unique_ptr<AgentCore> core_;
 };
 
