@@ -29,6 +29,10 @@ std::span<const Command> Commands();
 
 int RunSubmit(Arguments arguments, Reporter& reporter);
 int RunSpawn(Arguments arguments, Reporter& reporter);
+// As `spawn`, with the defaults of the program of that name.
+int RunDeepspeed(Arguments arguments, Reporter& reporter);
+int RunGaudiSpawn(Arguments arguments, Reporter& reporter);
+int RunCompat(Arguments arguments, Reporter& reporter);
 int RunLogs(Arguments arguments, Reporter& reporter);
 int RunStatus(Arguments arguments, Reporter& reporter);
 int RunList(Arguments arguments, Reporter& reporter);

@@ -12,9 +12,11 @@
 namespace muster {
 namespace {
 
-constexpr std::array<Command, 22> kCommands = {{
+constexpr std::array<Command, 25> kCommands = {{
     {"submit", "run the job of a job.yaml and follow it", RunSubmit, true},
     {"spawn", "run a script on every slot of every host, from flags alone", RunSpawn, true},
+    {"deepspeed", "", RunDeepspeed, true, "off", true},
+    {"gaudi_spawn.py", "", RunGaudiSpawn, true, "off", true},
     {"list", "list jobs, the newest first", RunList},
     {"status", "show one job: state, nodes, ranks, how they ended", RunStatus},
     {"watch", "print what changes about a job until it ends", RunWatch},
@@ -33,6 +35,7 @@ constexpr std::array<Command, 22> kCommands = {{
     {"members", "list who belongs to the cluster", RunMembers},
     {"ca", "show or replace the authority of the cluster", RunCa},
     {"revoke", "shut a member out", RunRevoke},
+    {"compat", "put programs called deepspeed and gaudi_spawn.py into a folder", RunCompat},
     {"doctor", "say what does not work, and what to do about it", RunDoctor},
     {kRenewCertificate, "", RunRenewCertificate, false, "off", true},
 }};

@@ -88,12 +88,26 @@ void Flags::Rest(std::string name, std::vector<std::string>* out) {
   rest_ = out;
 }
 
+void Flags::AllowShort(std::span<const std::string_view> names) {
+  short_names_.insert(short_names_.end(), names.begin(), names.end());
+}
+
 const Flags::Flag* Flags::Find(std::string_view name) const {
   const std::string normal = Normal(name);
-  for (const Flag& flag : flags_) {
-    if (flag.name == normal) return &flag;
+  const auto named = [this](std::string_view full) -> const Flag* {
+    for (const Flag& flag : flags_) {
+      if (flag.name == full) return &flag;
+    }
+    return nullptr;
+  };
+  if (const Flag* flag = named(normal)) return flag;
+  std::string_view only;
+  for (const std::string_view full : short_names_) {
+    if (normal.empty() || !full.starts_with(normal) || full == only) continue;
+    if (!only.empty()) return nullptr;
+    only = full;
   }
-  return nullptr;
+  return only.empty() ? nullptr : named(only);
 }
 
 const Flags::Flag* Flags::FindLetter(char letter) const {

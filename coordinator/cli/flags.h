@@ -30,6 +30,10 @@ class Flags {
   // Every further positional argument.
   void Rest(std::string name, std::vector<std::string>* out);
 
+  // The beginning of one of these names is taken for it where it fits no other of them, nor a flag
+  // in full. Names must outlive this.
+  void AllowShort(std::span<const std::string_view> names);
+
   // All problems at once, one per line. `--help` and `-h` end parsing early and are never an error.
   absl::Status Parse(std::span<const std::string> arguments);
   // Index of the first argument that is neither a flag nor the value of one, for commands whose
@@ -60,6 +64,7 @@ class Flags {
   std::string usage_;
   std::string about_;
   std::vector<Flag> flags_;
+  std::vector<std::string_view> short_names_;
   std::vector<Argument> positionals_;
   std::string rest_name_;
   std::vector<std::string>* rest_ = nullptr;

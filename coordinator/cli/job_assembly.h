@@ -35,6 +35,7 @@ class JobAssembly {
   Diagnostics& diagnostics() { return diagnostics_; }
   v1::JobSpec& spec() { return job_.spec; }
   std::vector<std::string>& notes() { return job_.notes; }
+  void SetForThisMachine() { job_.this_machine = true; }
 
   // Reads a hostfile that was named at `at`; `shown` is its path in messages.
   ListedHosts ReadHostfile(const std::string& shown, const std::string& path, const Origin& at);

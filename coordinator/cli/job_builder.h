@@ -27,6 +27,8 @@ struct BuiltJob {
   std::vector<std::string> warnings;
   // What was done without being asked for: env files read, variables forwarded. One line each.
   std::vector<std::string> notes;
+  // True when nobody named a host: the job is for this machine.
+  bool this_machine = false;
 };
 
 // Reads a job file; what `flags` say wins over it. INVALID_ARGUMENT carries every problem of every

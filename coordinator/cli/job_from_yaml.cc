@@ -51,7 +51,8 @@ void SetPolicies(const JobFile& file, v1::JobSpec& spec) {
   if (file.name) spec.set_name(*file.name);
   if (file.user) spec.set_user(*file.user);
   spec.set_devices(file.devices.value_or("auto"));
-  spec.set_bind(file.bind.value_or("numa"));
+  spec.set_bind(file.bind.value_or(file.bind_core_list ? "cores" : "numa"));
+  spec.set_bind_core_list(file.bind_core_list.value_or(""));
   if (file.master_addr) spec.set_master_addr(*file.master_addr);
   if (file.master_port) spec.set_master_port(*file.master_port);
   if (file.grace) *spec.mutable_grace() = ToProto(*file.grace);

@@ -28,6 +28,8 @@ struct HostFlags {
 // How to run.
 struct RunFlags {
   bool local = false;
+  // Without any coordinator to go to: run as with `local`.
+  bool local_without_server = false;
   // Address of the coordinator; empty: MUSTER_SERVER and so on.
   std::string server;
   bool dry_run = false;

@@ -87,21 +87,25 @@ int JobRun::Run() {
     for (const std::string& warning : built_.warnings) reporter_.Say("warning: " + warning);
   }
   for (const std::string& note : built_.notes) reporter_.Note(note);
-  const bool local = WantsLocal(flags_);
+  bool local = WantsLocal(flags_);
   if (flags_.local && !flags_.server.empty()) {
     reporter_.Say("--local and --server exclude each other");
     return kExitUsage;
-  }
-  if (local) {
-    if (absl::Status status = FitToThisMachine(); !status.ok()) {
-      return ReportError(status, reporter_);
-    }
   }
   std::optional<ServerAddress> server;
   if (!local) {
     absl::StatusOr<std::optional<ServerAddress>> found = FindServer(flags_.server);
     if (!found.ok()) return ReportError(found.status(), reporter_);
     server = *std::move(found);
+    if (!server && flags_.local_without_server) {
+      reporter_.Note("no hostfile and no coordinator: runs on this machine alone, as with --local");
+      local = true;
+    }
+  }
+  if (local) {
+    if (absl::Status status = FitToThisMachine(); !status.ok()) {
+      return ReportError(status, reporter_);
+    }
   }
   if (flags_.dry_run) return DryRun(server);
   if (local && flags_.detach) {

@@ -9,6 +9,7 @@
 #include "coordinator/core/job_text.h"
 #include "coordinator/core/proto_time.h"
 #include "coordinator/plan/plan_job.h"
+#include "coordinator/spec/core_list.h"
 
 namespace muster {
 namespace {
@@ -118,6 +119,11 @@ absl::Status CheckSpec(const v1::JobSpec& spec, const Caller& caller) {
   if (!spec.require_checks().empty()) problems.Unsupported("checks.require");
   CheckChoice("devices", spec.devices(), {"auto", "gaudi", "none"}, problems);
   CheckChoice("bind", spec.bind(), {"numa", "cores", "none"}, problems);
+  if (!spec.bind_core_list().empty()) {
+    const absl::StatusOr<std::string> cores = ParseCoreList(spec.bind_core_list());
+    if (!cores.ok()) problems.Add(fmt::format("bind_core_list: {}", MessageOf(cores.status())));
+    if (spec.bind() == "none") problems.Add("bind_core_list contradicts bind: none");
+  }
   if (spec.has_restart()) CheckRestart(spec.restart(), problems);
   CheckDuration("grace", spec.has_grace(), spec.grace(), true, problems);
   CheckDuration("start_timeout", spec.has_start_timeout(), spec.start_timeout(), false, problems);

@@ -6,9 +6,11 @@
 #include <limits>
 #include <utility>
 
+#include "common/base/annotate.h"
 #include "common/config/text.h"
 #include "common/config/yaml_reader.h"
 #include "common/config/yaml_tree.h"
+#include "coordinator/spec/core_list.h"
 #include "coordinator/spec/host_name.h"
 #include "coordinator/spec/hostfile.h"
 #include "coordinator/spec/job_yaml_sections.h"
@@ -78,6 +80,7 @@ class JobReader {
   void ReadName(const YamlNode& node);
   void ReadUser(const YamlNode& node);
   void ReadMasterAddr(const YamlNode& node);
+  void ReadCoreList(const YamlNode& node);
   void CheckTogether();
   // Reports when not exactly one of several keys was written.
   void ExactlyOne(std::initializer_list<std::string_view> keys);
@@ -128,6 +131,7 @@ std::vector<YamlReader::Key> JobReader::Keys() {
       {"node_overrides", [this](const YamlNode& node) { nodes_.ReadNodeOverrides(node); }},
       WordKey("devices", job_.devices, {"auto", "gaudi", "none"}),
       WordKey("bind", job_.bind, {"numa", "cores", "none"}),
+      {"bind_core_list", [this](const YamlNode& node) { ReadCoreList(node); }},
       {"master_addr", [this](const YamlNode& node) { ReadMasterAddr(node); }},
   };
   for (Key& key : PolicyKeys()) keys.push_back(std::move(key));
@@ -198,6 +202,17 @@ void JobReader::ReadMasterAddr(const YamlNode& node) {
   job_.master_addr = host;
 }
 
+void JobReader::ReadCoreList(const YamlNode& node) {
+  const std::optional<std::string> text = reader_.Text(node, "bind_core_list");
+  if (!text) return;
+  absl::StatusOr<std::string> list = ParseCoreList(*text);
+  if (list.ok()) {
+    job_.bind_core_list = *std::move(list);
+  } else {
+    reader_.Error(node, fmt::format("bind_core_list: {}", MessageOf(list.status())));
+  }
+}
+
 void JobReader::ExactlyOne(std::initializer_list<std::string_view> keys) {
   std::vector<std::pair<int, std::string_view>> written;
   for (const std::string_view key : keys) {
@@ -227,6 +242,10 @@ void JobReader::CheckTogether() {
     ExactlyOne({"hostfile", "hosts"});
   } else {
     NotTogether("hostfile", "hosts");
+  }
+  if (job_.bind_core_list && job_.bind == "none") {
+    const Origin at = job_.At("bind_core_list");
+    reader_.diagnostics().Error(at, "bind_core_list contradicts bind: none");
   }
   NotTogether("include", "exclude");
   for (const std::string_view choice : {"include", "exclude"}) {

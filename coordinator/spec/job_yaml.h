@@ -75,6 +75,8 @@ struct JobFile {
   std::optional<std::string> devices;
   // `numa`, `cores` or `none`.
   std::optional<std::string> bind;
+  // Processors to divide among the ranks of a node, as ParseCoreList returns them.
+  std::optional<std::string> bind_core_list;
   // A name or address; empty: chosen on rank 0's node.
   std::optional<std::string> master_addr;
   std::optional<uint32_t> master_port;

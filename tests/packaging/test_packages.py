@@ -11,15 +11,16 @@ COMMON = ["changelog.Debian.gz", "changelog.gz", "copyright"]
 FILES = {
     "muster-coordinator": [
         "etc/default/muster-coordinator", "etc/muster/coordinator.yaml", "lib/systemd/system/muster-coordinator.service",
-        "usr/bin/coordinator", "usr/share/bash-completion/completions/coordinator", "usr/share/man/man1/coordinator.1.gz"],
+        "usr/bin/coordinator", "usr/share/bash-completion/completions/coordinator", "usr/share/man/man1/coordinator.1.gz",
+        "usr/share/muster/compat/deepspeed", "usr/share/muster/compat/gaudi_spawn.py"],
     "muster-agent": [
         "etc/default/muster-agent", "etc/muster/agent.yaml", "etc/muster/allow_users", "lib/systemd/system/muster-agent.service",
         "lib/systemd/system/muster-jobs.slice", "lib/systemd/system/muster.slice", "usr/bin/agent",
         "usr/lib/systemd/user/muster-agent.service", "usr/libexec/muster/muster-shim",
         "usr/share/bash-completion/completions/agent", "usr/share/man/man1/agent.1.gz"],
     "muster-doc": [f"usr/share/doc/muster-doc/{name}.md" for name in
-                   ("ARCHITECTURE", "README", "SECURITY", "docs/containers", "docs/faults", "docs/figures", "docs/install",
-                    "docs/reference", "docs/slurm")],
+                   ("ARCHITECTURE", "README", "SECURITY", "docs/compat", "docs/containers", "docs/faults", "docs/figures",
+                    "docs/gaudi-guide", "docs/install", "docs/reference", "docs/slurm")],
 }
 PROGRAMS = ("usr/bin/coordinator", "usr/bin/agent", "usr/libexec/muster/muster-shim")
 

@@ -53,6 +53,18 @@ TEST_F(FlagsTest, EverythingBehindTwoDashesIsPlain) {
   EXPECT_FALSE(quiet_);
 }
 
+TEST_F(FlagsTest, TakesBeginningsOfSomeNamesWhereTheyFitOne) {
+  const std::string_view names[] = {"log-dir", "quiet", "quick"};
+  flags_.Switch("quick", &dry_run_, "at once");
+  flags_.AllowShort(names);
+  EXPECT_EQ(Parse({"--log", "x", "--quie", "f"}), "");
+  EXPECT_EQ(log_dir_, "x");
+  EXPECT_TRUE(quiet_);
+  EXPECT_FALSE(dry_run_);
+  EXPECT_THAT(Parse({"--qui", "f"}), HasSubstr("unknown flag --qui"));
+  EXPECT_THAT(Parse({"--dry", "f"}), HasSubstr("did you mean --dry-run?"));
+}
+
 TEST_F(FlagsTest, ReportsAllProblemsAtOnce) {
   const std::string problems = Parse({"--quite", "--dry-run=yes", "a", "b", "--log-dir"});
   EXPECT_THAT(problems, HasSubstr("unknown flag --quite (did you mean --quiet?)"));

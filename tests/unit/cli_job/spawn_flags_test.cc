@@ -131,14 +131,8 @@ TEST(ParseSpawnFlags, SaysWhatHasNoEffect) {
     Args args;
     const char* text;
   } cases[] = {
-      {{"--launcher", "pdsh"}, "agents"},
-      {{"--no_ssh"}, "SSH"},
-      {{"--no_ssh_check"}, "SSH"},
-      {{"--ssh_port", "22"}, "SSH"},
-      {{"--force_multi"}, "alike"},
-      {{"--save_pid"}, "coordinator cancel"},
-      {{"--bind_core_list", "0-3"}, "cores"},
-      {{"--use_mpi"}, "mpirun"},
+      {{"--launcher", "pdsh"}, "agents"}, {{"--no_ssh"}, "SSH"},        {{"--no_ssh_check"}, "SSH"},
+      {{"--ssh_port", "22"}, "SSH"},      {{"--force_multi"}, "alike"}, {{"--use_mpi"}, "mpirun"},
   };
   for (const auto& c : cases) {
     Args args = c.args;
@@ -153,7 +147,6 @@ TEST(ParseSpawnFlags, SaysWhatToUseInstead) {
     const char* text;
   } cases[] = {
       {{"--launcher_args", "-x"}, "--env"},
-      {{"--venv_script", "v"}, "--python"},
       {{"--elastic_training"}, "--num-nodes"},
       {{"--min_elastic_nodes", "2"}, "--num-nodes"},
       {{"--max_elastic_nodes", "2"}, "--num-nodes"},

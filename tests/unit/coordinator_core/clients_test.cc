@@ -82,6 +82,13 @@ TEST(Submit, RefusesNonsense) {
   expect([](v1::JobSpec& s) { s.set_working_directory("x"); }, "absolute");
   expect([](v1::JobSpec& s) { s.set_devices("cpu"); }, "devices");
   expect([](v1::JobSpec& s) { s.set_bind("socket"); }, "bind");
+  expect([](v1::JobSpec& s) { s.set_bind_core_list("3-1"); }, "bind_core_list: expected");
+  expect(
+      [](v1::JobSpec& s) {
+        s.set_bind("none");
+        s.set_bind_core_list("0-3");
+      },
+      "contradicts bind: none");
   expect([](v1::JobSpec& s) { s.mutable_restart()->add_on("always"); }, "restart.on");
   expect([](v1::JobSpec& s) { s.mutable_start_timeout(); }, "start_timeout");
   expect([](v1::JobSpec& s) { s.mutable_grace()->set_seconds(-1); }, "grace");
