@@ -1,6 +1,7 @@
 """What the lints share: the list of tracked and new files, and how a finding is printed."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -17,6 +18,32 @@ def files(*endings: str) -> list[str]:
 def read(path: str) -> str:
     with open(os.path.join(ROOT, path), encoding="utf-8") as stream:
         return stream.read()
+
+
+def tests() -> set[str]:
+    """Every test as `Suite.Name`, of C++ and of Python."""
+    found = set()
+    for path in files(".cc"):
+        if path.startswith("tests/"):
+            for suite, name in re.findall(r"^TEST(?:_[FP])?\((\w+),\s*(\w+)", read(path), re.MULTILINE):
+                found.add(f"{suite}.{name}")
+    for path in files(".py"):
+        if path.startswith("tests/"):
+            suite = ""
+            for kind, name in re.findall(r"^(class |    def test_)(\w+)", read(path), re.MULTILINE):
+                suite = name if kind == "class " else suite
+                found.add(f"{suite}.test_{name}")
+    return found
+
+
+def named_tests(line: str) -> list[str]:
+    """Tests that a line of a page names in backticks; `Suite.*` stands for all of a suite."""
+    return re.findall(r"`([A-Z]\w+\.(?:\w+|\*))`", line)
+
+
+def has_test(known: set[str], name: str) -> bool:
+    suite, test = name.split(".")
+    return any(one.startswith(f"{suite}.") for one in known) if test == "*" else name in known
 
 
 def finish(problems: list[str]) -> None:

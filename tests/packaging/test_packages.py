@@ -20,7 +20,7 @@ FILES = {
         "usr/share/bash-completion/completions/agent", "usr/share/man/man1/agent.1.gz"],
     "muster-doc": [f"usr/share/doc/muster-doc/{name}.md" for name in
                    ("ARCHITECTURE", "README", "SECURITY", "docs/compat", "docs/containers", "docs/faults", "docs/figures",
-                    "docs/gaudi-guide", "docs/install", "docs/reference", "docs/slurm")],
+                    "docs/gaudi-guide", "docs/install", "docs/reference", "docs/requirements", "docs/slurm")],
 }
 PROGRAMS = ("usr/bin/coordinator", "usr/bin/agent", "usr/libexec/muster/muster-shim")
 

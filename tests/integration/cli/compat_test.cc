@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <set>
 
 #include "tests/integration/sandbox/command_run.h"
 
@@ -182,6 +183,58 @@ TEST_F(Compat, R20SigtermToTheProgramEndsAllRanksBeforeIt) {
   run.Send(SIGTERM);
   EXPECT_EQ(run.Wait(), 143) << run.err();
   EXPECT_THAT(box_.Processes(), IsEmpty());
+}
+
+TEST_F(Compat, R3AJobLeavesTheFolderAndTheHomeAsTheyWere) {
+  box_.Hosts(2, 1);
+  box_.Write(".deepspeed_env", "MARKER=x\n");
+  box_.Write("home/.deepspeed_env", "MARKER=y\n");
+  box_.Write("nothing.py", "print('here')\n");
+  box_.Set("TMPDIR", box_.Path("tmp"));
+  fs::create_directory(box_.Path("tmp"));
+  box_.Set("PYTHONDONTWRITEBYTECODE", "1");
+  // Files, their sizes and when they were written; not what Muster keeps of its own.
+  const auto listing = [this] {
+    std::set<std::string> files;
+    for (auto entry = fs::recursive_directory_iterator(box_.path());
+         entry != fs::recursive_directory_iterator(); ++entry) {
+      const std::string name = entry->path().lexically_relative(box_.path()).string();
+      const bool of_the_sandbox = name.starts_with("stdout.") || name.starts_with("stderr.");
+      if (name == "local" || name == "leases" || of_the_sandbox) {
+        entry.disable_recursion_pending();
+        continue;
+      }
+      if (!entry->is_regular_file()) {
+        files.insert(name);
+        continue;
+      }
+      const auto written = entry->last_write_time().time_since_epoch().count();
+      files.insert(name + " " + std::to_string(entry->file_size()) + " " + std::to_string(written));
+    }
+    return files;
+  };
+  const std::set<std::string> before = listing();
+  Done("gaudi_spawn.py", {"--local", "--hostfile", "hosts", "--use_deepspeed", "nothing.py"});
+  EXPECT_EQ(listing(), before);
+}
+
+TEST_F(Compat, R31RanksHaveAllThatDeepspeedsLauncherGives) {
+  box_.Hosts(2, 1);
+  box_.Write(
+      "show.py",
+      "import os\nopen('all.' + os.environ['RANK'], 'w').write('\\n'.join(f'{n}={v}' for n, v in "
+      "sorted(os.environ.items())) + '\\n')\n");
+  Done("deepspeed", {"--local", "--hostfile", "hosts", "show.py"});
+  const std::string all = "\n" + box_.Read("all.1");
+  for (const char* variable :
+       {"RANK=1", "LOCAL_RANK=0", "WORLD_SIZE=2", "LOCAL_SIZE=1", "CROSS_RANK=1", "CROSS_SIZE=2"}) {
+    EXPECT_THAT(all, HasSubstr(std::string("\n") + variable + "\n"));
+  }
+  // With one of these missing, DeepSpeed asks MPI.
+  EXPECT_THAT(all, AllOf(::testing::ContainsRegex("\nMASTER_ADDR=[0-9.]+\n"),
+                         ::testing::ContainsRegex("\nMASTER_PORT=[0-9]+\n")));
+  EXPECT_THAT(all, ::testing::Not(HasSubstr("OMPI_")));
+  EXPECT_THAT(all, ::testing::Not(HasSubstr("CUDA_VISIBLE_DEVICES")));
 }
 
 TEST_F(Compat, SavePidTellsWhatToSignal) {
