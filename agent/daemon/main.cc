@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,8 @@
 #include "agent/daemon/config.h"
 #include "agent/daemon/doctor.h"
 #include "agent/daemon/private_state.h"
+#include "agent/devices/hlml_library.h"
+#include "agent/devices/hlml_query.h"
 #include "agent/node/system_user_gate.h"
 #include "common/base/annotate.h"
 #include "common/base/signal_names.h"
@@ -229,6 +232,10 @@ int Serve(muster::AgentConfig config) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A child of an agent, see agent/devices/hlml_query.h; not a command for people.
+  if (argc == 3 && std::strcmp(argv[1], muster::kHlmlQueryCommand) == 0) {
+    return muster::RunHlmlQuery(argv[2]);
+  }
   muster::CommandLine line = muster::ParseCommandLine(argc, argv, environ);
   if (line.text) {
     std::fputs(line.text->c_str(), line.error ? stderr : stdout);

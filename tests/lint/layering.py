@@ -42,7 +42,8 @@ ALLOWED = {
     "common/trust": TRUST,
     "agent/rpc": [*AGENT_CORE, *COMMON],
     "agent/supervise": [*AGENT_CORE, *COMMON],
-    "agent/daemon": ["agent/rpc", "agent/supervise", "agent/node", "agent/store", *AGENT_CORE, *COMMON],
+    "agent/devices": ["common/io", *BASE],
+    "agent/daemon": ["agent/devices", "agent/rpc", "agent/supervise", "agent/node", "agent/store", *AGENT_CORE, *COMMON],
     "agent/shim": ["common/base", "common/io"],
 }
 # The pure folders see neither the network nor the disk.
