@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import unittest
 
 from hosts import Host, Network, Program, until
@@ -102,7 +103,8 @@ class Cluster:
     def close(self) -> None:
         self.network.close()
         for name in os.listdir("/mnt/home/root"):
-            os.remove(f"/mnt/home/root/{name}")
+            path = f"/mnt/home/root/{name}"
+            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
 
 
 class ClusterTest(unittest.TestCase):

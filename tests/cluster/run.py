@@ -140,7 +140,13 @@ def furnish() -> None:
     for folder in ("bin", "tests", "home/alice", "home/root", "hosts"):
         os.makedirs(f"/mnt/{folder}")
     os.chown("/mnt/home/alice", 1000, 1000)
-    run("mount", "--bind", os.environ.get("MUSTER_BIN_DIR", f"{ROOT}/build/release/bin"), "/mnt/bin")
+    programs = os.environ.get("MUSTER_BIN_DIR", f"{ROOT}/build/release/bin")
+    run("mount", "--bind", programs, "/mnt/bin")
+    # Beside them, as installed: what `coordinator compat install` needs.
+    share = os.path.join(os.path.dirname(os.path.abspath(programs)), "share")
+    if os.path.isdir(share):
+        os.makedirs("/mnt/share")
+        run("mount", "--bind", share, "/mnt/share")
     run("mount", "--bind", HERE, "/mnt/tests")
     run("cp", "-a", "/etc", "/mnt/etc")
     for name in ("hosts", "hostname", "machine-id", "resolv.conf"):
