@@ -179,10 +179,10 @@ int RunCompat(Arguments arguments, Reporter& reporter) {
   if (what == "install") return Install(arguments.subspan(1), reporter);
   if (what == "remove") return Remove(arguments.subspan(1), reporter);
   const std::string text =
-      "usage: coordinator compat install|remove [flags] [deepspeed] [gaudi_spawn.py]\n"
+      "usage: coordinator compat install|remove [flags]\n"
       "\n"
-      "Makes programs of the names that command lines in use begin with; what they take is in "
-      "docs/compat.md. Each\ncommand has --help.\n";
+      "Makes programs called deepspeed and gaudi_spawn.py for command lines that begin with these "
+      "names, or removes\nthem; docs/compat.md has what they take. Each command has --help.\n";
   if (what == "--help" || what == "-h") return PrintResult(text, reporter);
   reporter.Say(what.empty()
                    ? "compat: expected install or remove"

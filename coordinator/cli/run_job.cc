@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <random>
@@ -46,6 +47,14 @@ bool WantsLocal(const RunFlags& flags) {
 std::string MakeRequestId() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+}
+
+// A job that is for this machine is so by the machine's name: to a coordinator, which may be
+// elsewhere and whose nodes all have a loopback address, `localhost` says nothing.
+void NameThisMachine(v1::JobSpec& spec) {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return;
+  for (v1::HostEntry& host : *spec.mutable_hosts()) host.set_host(name.data());
 }
 
 std::string UnreachableText(const ServerAddress& server, const absl::Status& status) {
@@ -102,6 +111,7 @@ int JobRun::Run() {
       local = true;
     }
   }
+  if (server && built_.this_machine) NameThisMachine(built_.spec);
   if (local) {
     if (absl::Status status = FitToThisMachine(); !status.ok()) {
       return ReportError(status, reporter_);

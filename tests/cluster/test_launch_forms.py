@@ -95,3 +95,13 @@ class LaunchForms(ClusterTest):
             with self.subTest(name):
                 program = self.start(cluster.nodes[0], [PYTHON, *words, "run_clm.py", "prompt", *TRAIN])
                 self.assert_trained(program, 2, '"prompt"', name == "deepspeed", 1)
+
+    def test_without_a_hostfile_a_cluster_runs_the_job_on_the_machine_of_the_command(self) -> None:
+        cluster = self.cluster(2, slots=2)
+        cluster.start(joining=[cluster.head, *cluster.nodes])
+        os.makedirs(f"{HOME}/bin")
+        cluster.head.run(["coordinator", "compat", "install", "--directory", f"{HOME}/bin"])
+        for words in (["coordinator", "spawn", "--world_size", "2"], [PYTHON, "bin/gaudi_spawn.py", "--world_size", "2"],
+                      [PYTHON, "bin/deepspeed", "--no_local_rank"]):
+            text = cluster.head.run([*words, "--no_python", "hostname"], cwd="/home/root")
+            self.assertEqual(sorted(re.findall(r"^\[\d@head\] .*$", text, re.MULTILINE)), ["[0@head] head", "[1@head] head"], text)
