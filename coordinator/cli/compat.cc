@@ -134,7 +134,9 @@ int Install(Arguments arguments, Reporter& reporter) {
     const std::string original = (originals / name).string();
     std::string content;
     if (const std::error_code failed = ReadFile(original, content, kMaxScriptBytes)) {
-      reporter.Say(fmt::format("compat: {}: {}", original, failed.message()));
+      reporter.Say(fmt::format(
+          "compat: {}: {} (the folder share belongs beside that of the program, as in the package)",
+          original, failed.message()));
       return kExitNotStarted;
     }
     const absl::StatusOr<std::string> script = MakeCompatScript(content, self.string());

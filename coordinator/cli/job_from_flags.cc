@@ -84,6 +84,7 @@ absl::StatusOr<BuiltJob> BuildFromFlags(const SpawnFlags& flags, const ClientEnv
   program.set_target(flags.target);
   for (const std::string& arg : flags.args) program.add_args(arg);
   program.set_local_rank_argument(flags.local_rank);
+  program.set_interpreter(flags.default_python);
   spec.set_working_directory(client.Absolute(flags.run.cwd));
   spec.set_devices("auto");
   spec.set_bind(flags.bind.empty() ? "numa" : flags.bind);

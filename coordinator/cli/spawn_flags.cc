@@ -65,6 +65,10 @@ void SpawnParser::AddTargetFlags() {
   flags_.Switch("local-rank", &out_.local_rank,
                 by_default ? "insert --local_rank=N behind SCRIPT (the default)"
                            : "insert --local_rank=N behind SCRIPT");
+  if (out_.style != SpawnStyle::kSpawn) {
+    flags_.Text("default-python", "FILE", &out_.default_python,
+                "interpreter where neither --python nor --venv-script says one");
+  }
   flags_.Switch("no-local-rank", &no_local_rank_, by_default ? "do not" : "do not (the default)");
 }
 

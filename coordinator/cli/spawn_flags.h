@@ -46,6 +46,8 @@ struct SpawnFlags {
   std::string bind_core_list;
   // `VENV/bin/activate` of the nodes, as typed; empty: none.
   std::string venv_script;
+  // Interpreter where neither --python nor a virtual environment says one; empty: the node's.
+  std::string default_python;
   // Tell others the id of this process, see pid_file.h.
   bool save_pid = false;
   // Hostfile of kDeepspeed that may be missing.

@@ -10,8 +10,8 @@ import sys
 COORDINATOR = b"/usr/bin/coordinator"
 
 program = COORDINATOR if os.access(COORDINATOR, os.X_OK) else b"coordinator"
-# Ranks are run by the interpreter that runs this, as they always were. A --python of the user comes later, and wins.
-interpreter = ["--python", sys.executable] if sys.executable else []
+# Ranks are run by the interpreter that runs this, as they always were, unless the user names another.
+interpreter = ["--default-python", sys.executable] if sys.executable else []
 # Python ignores these two, and a program would inherit that.
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)

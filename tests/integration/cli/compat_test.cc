@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <random>
 #include <set>
 
 #include "tests/integration/sandbox/command_run.h"
@@ -129,6 +130,22 @@ TEST_F(Compat, R4ArgumentsPassTheProgramsByteForByte) {
   EXPECT_EQ(box_.Read("argv.0"), Joined(with_rank));
 }
 
+TEST_F(Compat, R4RandomArgumentsReachTheRanksByteForByte) {
+  std::mt19937 random(20'261'201);
+  for (int round = 0; round < 4; ++round) {
+    Words words;
+    for (int i = 0; i < 100; ++i) {
+      std::string word(random() % 60, '\0');
+      for (char& c : word) c = static_cast<char>(1 + random() % 255);
+      words.push_back(std::move(word));
+    }
+    Words arguments = {"--world_size", "1", "tell.py"};
+    arguments.insert(arguments.end(), words.begin(), words.end());
+    Done("gaudi_spawn.py", arguments);
+    EXPECT_EQ(box_.Read("argv.0"), Joined(words));
+  }
+}
+
 TEST_F(Compat, DeepspeedGivesTheLocalRankUnlessToldNotTo) {
   Done("deepspeed", {"--num_gpus", "2", "tell.py", "x"});
   EXPECT_EQ(box_.Read("argv.1"), Joined({"--local_rank=1", "x"}));
@@ -152,6 +169,20 @@ TEST_F(Compat, RanksGetTheInterpreterThatRunsTheProgram) {
   EXPECT_THAT(box_.Read("env.0"), HasSubstr(box_.Path("venv/bin/python3")));
   Done("gaudi_spawn.py", {"--python", kPython, "tell.py"});
   EXPECT_THAT(box_.Read("env.0"), HasSubstr(std::string("\n") + kPython + "\n"));
+}
+
+TEST_F(Compat, AVenvScriptIsEnteredWithoutBeingSourced) {
+  fs::create_directories(box_.Path("venv/bin"));
+  fs::create_symlink(kPython, box_.Path("venv/bin/python"));
+  box_.Write("venv/bin/activate", "touch sourced\n");
+  box_.Write("see.py",
+             "import os, sys\nprint(sys.executable, os.environ['VIRTUAL_ENV'], "
+             "os.environ['PATH'].split(':')[0])\n");
+  const CommandRun run =
+      Done("deepspeed", {"--num_gpus", "1", "--venv_script", "venv/bin/activate", "see.py"});
+  const std::string venv = box_.Path("venv");
+  EXPECT_EQ(run.out(), "[0@localhost] " + venv + "/bin/python " + venv + " " + venv + "/bin\n");
+  EXPECT_FALSE(box_.Has("sourced"));
 }
 
 TEST_F(Compat, R22TheStatusIsThatOfTheRankThatFailedFirst) {

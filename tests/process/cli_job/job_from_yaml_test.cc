@@ -193,5 +193,14 @@ TEST_F(JobFromYamlTest, PassesPoliciesOnToTheCoordinator) {
   EXPECT_THAT(spec.require_checks(), ElementsAre("b"));
 }
 
+TEST_F(JobFromYamlTest, BindsToTheProcessorsThatAreListed) {
+  user_.Write("job.yaml", "hosts: [{host: a, slots: 1}]\nscript: s\nbind_core_list: 4-7, 0\n");
+  EXPECT_EQ(Build("job.yaml").spec.bind(), "cores");
+  EXPECT_EQ(Build("job.yaml").spec.bind_core_list(), "0,4-7");
+  user_.Write("job.yaml",
+              "hosts: [{host: a, slots: 1}]\nscript: s\nbind_core_list: 0-3\nbind: numa\n");
+  EXPECT_EQ(Build("job.yaml").spec.bind(), "numa");
+}
+
 }  // namespace
 }  // namespace muster
