@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <ctime>
 #include <utility>
+#include <vector>
 
 #include "agent/shim/process_tree.h"
 #include "agent/shim/text.h"
@@ -56,12 +57,15 @@ void RankProcess::Start(const Strings& added) {
   if (environment_.user) request.user = &*environment_.user;
   request.cgroup_fd = cgroup_.fd();
   request.oom_score_adj = environment_.inherited.rank_oom_score_adj;
+  request.cpus = &spec_.cpus();
+  if (spec_.has_memory_node()) request.memory_node = spec_.memory_node();
   request.pipe_bytes = environment_.pipe_bytes;
   Spawned spawned;
   const std::optional<SpawnFailure> failure = Spawn(request, spawned);
   largest_string_ = DescribeLargestString(spec_.argv(), spec_.env());
   spec_.clear_argv();
   spec_.clear_env();
+  spec_.clear_cpus();
   // A field that was cleared keeps its memory for later use.
   spec_ = internal::ShimRank(spec_);
   if (failure) {
@@ -84,7 +88,14 @@ void RankProcess::Start(const Strings& added) {
 void RankProcess::TakeExecStatus() {
   if (!exec_status_) return;
   SpawnFailure failure;
-  switch (ReadExecStatus(exec_status_.get(), failure)) {
+  std::vector<SpawnFailure> skipped;
+  const ExecStatus status = ReadExecStatus(exec_status_.get(), failure, skipped);
+  for (const SpawnFailure& step : skipped) {
+    Complain("rank " + std::to_string(number()) + " runs without its " +
+             (step.step == "set_mempolicy" ? "memory node" : "processors") + ": " + step.step +
+             " failed: " + ErrnoText(step.error_number));
+  }
+  switch (status) {
     case ExecStatus::kPending:
       return;
     case ExecStatus::kFailed:

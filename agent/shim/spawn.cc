@@ -1,6 +1,7 @@
 #include "agent/shim/spawn.h"
 
 #include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -26,6 +27,8 @@ enum Step : int {
   kStepParent,
   kStepStdio,
   kStepCgroup,
+  kStepProcessors,
+  kStepMemory,
   kStepDescriptors,
   kStepSession,
   kStepSignals,
@@ -39,10 +42,12 @@ enum Step : int {
   kStepDirectory,
   kStepExec,
 };
-constexpr const char* kStepNames[] = {"prctl",     "stdio",     "cgroup",        "close_range",
-                                      "setsid",    "signals",   "oom_score_adj", "setrlimit",
-                                      "setgroups", "setresgid", "setresuid",     "setuid",
-                                      "capset",    "chdir",     "execve"};
+constexpr const char* kStepNames[] = {
+    "prctl",         "stdio",       "cgroup",    "sched_setaffinity",
+    "set_mempolicy", "close_range", "setsid",    "signals",
+    "oom_score_adj", "setrlimit",   "setgroups", "setresgid",
+    "setresuid",     "setuid",      "capset",    "chdir",
+    "execve"};
 
 struct ChildReport {
   int step;
@@ -64,15 +69,37 @@ struct ChildPlan {
   int report_fd;
   // cgroup.procs of the rank's cgroup when the kernel could not start it there; -1: nothing to do.
   int cgroup_procs_fd;
+  // Bit masks of the kernel's shape; null: as the shim.
+  const unsigned long* cpu_mask;
+  size_t cpu_mask_bytes;
+  const unsigned long* node_mask;
+  size_t node_mask_bits;
   char oom_score[16];
   size_t oom_score_bytes;
 };
 
-[[noreturn]] void Fail(const ChildPlan& plan, Step step) {
+void Report(const ChildPlan& plan, Step step) {
   const ChildReport report = {step, errno};
-  // Less than PIPE_BUF into an empty pipe: whole, and without blocking.
+  // With all others less than PIPE_BUF: whole, and without blocking.
   (void)!::write(plan.report_fd, &report, sizeof(report));
+}
+
+[[noreturn]] void Fail(const ChildPlan& plan, Step step) {
+  Report(plan, step);
   ::_exit(127);
+}
+
+// Processors may have gone offline since they were chosen: a rank without its place still runs.
+void TakePlace(const ChildPlan& plan) {
+  if (plan.cpu_mask != nullptr &&
+      ::syscall(SYS_sched_setaffinity, 0, plan.cpu_mask_bytes, plan.cpu_mask) != 0) {
+    Report(plan, kStepProcessors);
+  }
+  // The kernel wants one bit more than it looks at.
+  if (plan.node_mask != nullptr &&
+      ::syscall(SYS_set_mempolicy, MPOL_PREFERRED, plan.node_mask, plan.node_mask_bits + 1) != 0) {
+    Report(plan, kStepMemory);
+  }
 }
 
 // BecomeUser, with its step as one of ours.
@@ -111,6 +138,8 @@ bool RaiseLimit(__rlimit_resource_t resource, bool lift_hard) {
   if (plan.cgroup_procs_fd >= 0 && ::write(plan.cgroup_procs_fd, "0", 1) != 1) {
     Fail(plan, kStepCgroup);
   }
+  // In its cgroup, which may have fewer processors.
+  TakePlace(plan);
   // Early, and not by close-on-exec: a child that waits for the processor, or hangs in chdir
   // or execve, must not keep the locks of the shim when that is gone.
   if (!CloseAllBut(plan.report_fd)) Fail(plan, kStepDescriptors);
@@ -186,6 +215,17 @@ std::vector<char*> Pointers(const Strings& strings) {
   for (const std::string& text : strings) pointers.push_back(const_cast<char*>(text.c_str()));
   pointers.push_back(nullptr);
   return pointers;
+}
+
+using Mask = std::vector<unsigned long>;
+constexpr size_t kMaskWordBits = 8 * sizeof(unsigned long);
+// More than any kernel has, so that nonsense does not take the memory.
+constexpr uint32_t kMaxMaskBit = 65535;
+
+void SetBit(Mask& mask, uint32_t bit) {
+  if (bit > kMaxMaskBit) return;
+  if (mask.size() <= bit / kMaskWordBits) mask.resize(bit / kMaskWordBits + 1);
+  mask[bit / kMaskWordBits] |= 1UL << bit % kMaskWordBits;
 }
 
 struct Pipe {
@@ -267,6 +307,17 @@ std::optional<SpawnFailure> Spawn(const SpawnRequest& request, Spawned& spawned)
     plan.oom_score_bytes = text.copy(plan.oom_score, sizeof(plan.oom_score));
   }
 
+  Mask cpus;
+  if (request.cpus != nullptr) {
+    for (const uint32_t cpu : *request.cpus) SetBit(cpus, cpu);
+  }
+  if (!cpus.empty()) plan.cpu_mask = cpus.data();
+  plan.cpu_mask_bytes = cpus.size() * sizeof(unsigned long);
+  Mask nodes;
+  if (request.memory_node) SetBit(nodes, *request.memory_node);
+  if (!nodes.empty()) plan.node_mask = nodes.data();
+  plan.node_mask_bits = nodes.size() * kMaskWordBits;
+
   UniqueFd cgroup_procs;
   const pid_t pid = StartChild(request.cgroup_fd, plan, cgroup_procs);
   if (pid == 0) RunChild(plan);
@@ -278,18 +329,23 @@ std::optional<SpawnFailure> Spawn(const SpawnRequest& request, Spawned& spawned)
   return std::nullopt;
 }
 
-ExecStatus ReadExecStatus(int exec_status_fd, SpawnFailure& failure) {
-  ChildReport report = {};
-  ssize_t count = 0;
-  do {
-    count = ::read(exec_status_fd, &report, sizeof(report));
-  } while (count < 0 && errno == EINTR);
-  if (count == 0) return ExecStatus::kExecuted;
-  if (count != static_cast<ssize_t>(sizeof(report))) return ExecStatus::kPending;
-  const auto step = static_cast<size_t>(report.step);
-  failure.step = step < std::size(kStepNames) ? kStepNames[step] : "unknown";
-  failure.error_number = report.error_number;
-  return ExecStatus::kFailed;
+ExecStatus ReadExecStatus(int exec_status_fd, SpawnFailure& failure,
+                          std::vector<SpawnFailure>& skipped) {
+  while (true) {
+    ChildReport report = {};
+    const ssize_t count = ::read(exec_status_fd, &report, sizeof(report));
+    if (count < 0 && errno == EINTR) continue;
+    if (count == 0) return ExecStatus::kExecuted;
+    if (count != static_cast<ssize_t>(sizeof(report))) return ExecStatus::kPending;
+    const auto step = static_cast<size_t>(report.step);
+    SpawnFailure told{step < std::size(kStepNames) ? kStepNames[step] : "unknown",
+                      report.error_number};
+    if (report.step != kStepProcessors && report.step != kStepMemory) {
+      failure = std::move(told);
+      return ExecStatus::kFailed;
+    }
+    skipped.push_back(std::move(told));
+  }
 }
 
 }  // namespace muster::shim

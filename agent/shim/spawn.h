@@ -9,12 +9,15 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "agent/shim/exec_image.h"
 #include "agent/shim/run_as.h"
 #include "common/io/unique_fd.h"
 
 namespace muster::shim {
+
+using CpuNumbers = google::protobuf::RepeatedField<uint32_t>;
 
 struct SpawnRequest {
   // Path for execve.
@@ -26,6 +29,10 @@ struct SpawnRequest {
   const UserIds* user = nullptr;
   // Descriptor of the cgroup v2 directory that the process is to live in; -1: none.
   int cgroup_fd = -1;
+  // Processors that the process may run on; null or empty: those of the shim.
+  const CpuNumbers* cpus = nullptr;
+  // NUMA node whose memory it prefers.
+  std::optional<uint32_t> memory_node;
   // See Inherited.
   std::optional<int> oom_score_adj;
   // Capacity wanted for each pipe of output.
@@ -60,7 +67,9 @@ std::optional<SpawnFailure> Spawn(const SpawnRequest& request, Spawned& spawned)
 
 // What `exec_status_fd` says so far.
 enum class ExecStatus { kPending, kExecuted, kFailed };
-// Reads it without blocking. `failure` is set for kFailed.
-ExecStatus ReadExecStatus(int exec_status_fd, SpawnFailure& failure);
+// Reads it without blocking. `failure` is set for kFailed. Adds steps that failed and without which
+// the process goes on to `skipped`.
+ExecStatus ReadExecStatus(int exec_status_fd, SpawnFailure& failure,
+                          std::vector<SpawnFailure>& skipped);
 
 }  // namespace muster::shim
