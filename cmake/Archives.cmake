@@ -43,6 +43,14 @@ function(muster_use_headers target name)
   endforeach()
 endfunction()
 
+# From the archive hwloc needs libudev, which Debian has no archive of; agent/binding/without_udev.cc says why it can do without.
+muster_use_archive(hwloc::hwloc)
+get_target_property(muster_hwloc hwloc::hwloc IMPORTED_LOCATION)
+if(muster_hwloc MATCHES "\\.a$")
+  add_library(muster_without_udev STATIC "${CMAKE_SOURCE_DIR}/agent/binding/without_udev.cc")
+  set_target_properties(hwloc::hwloc PROPERTIES INTERFACE_LINK_LIBRARIES "muster_without_udev;${CMAKE_DL_LIBS}")
+endif()
+
 muster_use_headers(fmt::fmt fmt)
 muster_use_headers(spdlog::spdlog spdlog)
 

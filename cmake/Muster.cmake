@@ -2,7 +2,7 @@
 
 option(MUSTER_TESTS "Build the tests" ON)
 option(MUSTER_FUZZ "Build the libFuzzer targets (needs clang)" OFF)
-option(MUSTER_ARCHIVES "Link gRPC, protobuf, Abseil, SQLite, fmt, spdlog and the C++ library as archives" OFF)
+option(MUSTER_ARCHIVES "Link gRPC, protobuf, Abseil, SQLite, hwloc, fmt, spdlog and the C++ library as archives" OFF)
 set(MUSTER_SANITIZE "" CACHE STRING "Value for -fsanitize=, empty for none")
 
 set(CMAKE_CXX_STANDARD 20)
@@ -30,6 +30,9 @@ find_package(gRPC CONFIG REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(Protobuf REQUIRED)
+find_library(MUSTER_HWLOC hwloc REQUIRED)
+add_library(hwloc::hwloc SHARED IMPORTED)
+set_target_properties(hwloc::hwloc PROPERTIES IMPORTED_LOCATION "${MUSTER_HWLOC}")
 if(MUSTER_TESTS)
   find_package(GTest REQUIRED)
 endif()

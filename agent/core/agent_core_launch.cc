@@ -83,6 +83,7 @@ void AgentCore::LaunchAs(const AttemptId& id, const RunAs& user, internal::ShimB
     bootstrap.set_lease_ms(
         static_cast<uint64_t>(std::max(*stop_after - age, milliseconds(1)).count()));
   }
+  ApplyPlacements(inspection.placements, &bootstrap);
   Live& live = live_[id];
   ++live.launches;
   live.shim = ShimState::kFollowed;

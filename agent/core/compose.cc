@@ -6,6 +6,8 @@
 #include <array>
 #include <map>
 
+#include "common/base/cpu_list.h"
+
 namespace muster {
 namespace {
 
@@ -146,6 +148,22 @@ std::vector<std::string> ArgvOf(const v1::LaunchSpec& launch, uint32_t local_ran
   return argv;
 }
 
+// Adds a variable at its place in the order of names, unless there is one.
+void AddVariable(std::string_view name, std::string_view value, internal::ShimRank& rank) {
+  const auto name_of = [](const std::string& pair) {
+    return std::string_view(pair).substr(0, pair.find('='));
+  };
+  const auto begin = rank.mutable_env()->begin();
+  const auto end = rank.mutable_env()->end();
+  const auto place =
+      std::find_if(begin, end, [&](const std::string& pair) { return name_of(pair) >= name; });
+  if (place != end && name_of(*place) == name) return;
+  const auto index = static_cast<int>(place - begin);
+  rank.add_env(fmt::format("{}={}", name, value));
+  std::rotate(rank.mutable_env()->begin() + index, rank.mutable_env()->end() - 1,
+              rank.mutable_env()->end());
+}
+
 uint64_t Milliseconds(const google::protobuf::Duration& duration) {
   if (duration.seconds() < 0 || duration.nanos() < 0) return 0;
   return static_cast<uint64_t>(duration.seconds()) * 1000 +
@@ -215,6 +233,27 @@ absl::StatusOr<internal::ShimBootstrap> ComposeBootstrap(const v1::LaunchSpec& l
     for (const auto& [name, value] : own) rank.add_env(fmt::format("{}={}", name, value));
   }
   return bootstrap;
+}
+
+void ApplyPlacements(std::span<const v1::RankPlacement> placements,
+                     internal::ShimBootstrap* bootstrap) {
+  std::map<uint32_t, const v1::RankPlacement*> by_rank;
+  for (const v1::RankPlacement& placement : placements) by_rank[placement.rank()] = &placement;
+  for (internal::ShimRank& rank : *bootstrap->mutable_ranks()) {
+    const auto found = by_rank.find(rank.rank());
+    if (found == by_rank.end() || found->second->cpus().empty()) continue;
+    const v1::RankPlacement& placement = *found->second;
+    const absl::StatusOr<CpuList> cpus = ParseCpuList(placement.cpus());
+    if (!cpus.ok()) continue;
+    rank.mutable_cpus()->Assign(cpus->begin(), cpus->end());
+    if (placement.memory_node() >= 0) {
+      rank.set_has_memory_node(true);
+      rank.set_memory_node(static_cast<uint32_t>(placement.memory_node()));
+    }
+    if (placement.omp_num_threads() != 0) {
+      AddVariable("OMP_NUM_THREADS", fmt::format("{}", placement.omp_num_threads()), rank);
+    }
+  }
 }
 
 internal::ShimRun ComposeRun(const v1::Rendezvous& rendezvous) {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,6 +58,12 @@ struct ComposeContext {
 // refuse, which knows the limits of its machine.
 absl::StatusOr<internal::ShimBootstrap> ComposeBootstrap(const v1::LaunchSpec& launch,
                                                          const ComposeContext& context);
+
+// Puts every rank where its placement says: processors and memory node, and OMP_NUM_THREADS into
+// its environment, which stays in order, unless the rank has one already. Placements of ranks that
+// are none of `bootstrap` do not count.
+void ApplyPlacements(std::span<const v1::RankPlacement> placements,
+                     internal::ShimBootstrap* bootstrap);
 
 // MASTER_ADDR and MASTER_PORT for ShimRun.
 internal::ShimRun ComposeRun(const v1::Rendezvous& rendezvous);

@@ -8,6 +8,7 @@
 #include <array>
 #include <utility>
 
+#include "agent/binding/placing_inspector.h"
 #include "agent/daemon/join.h"
 #include "agent/node/coordinator_socket.h"
 #include "agent/node/facts.h"
@@ -136,6 +137,9 @@ absl::Status Agent::Start() {
                  .place_trust = config_.ephemeral ? PlaceTrust::kDirectory : PlaceTrust::kWholePath,
                  .allow_file = config_.allow_file,
                  .allowed = config_.allowed_users});
+  inspector_ = std::make_unique<PlacingInspector>(
+      loop_, [devices = options.facts.devices()] { return devices; }, "");
+  options.inspector = inspector_.get();
   core_ = std::make_unique<AgentCore>(loop_, store_, *launcher_, *users_,
                                       static_cast<AgentObserver&>(*this), std::move(options));
 

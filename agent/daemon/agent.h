@@ -79,6 +79,7 @@ class Agent final : private AgentObserver {
   std::unique_ptr<FileSpool> spool_;
   std::unique_ptr<LogShipper> shipper_;
   std::unique_ptr<SystemUserGate> users_;
+  std::unique_ptr<NodeInspector> inspector_;
   std::unique_ptr<AgentCore> core_;
   std::unique_ptr<LogClient> logs_;
   std::unique_ptr<SessionClient> session_;

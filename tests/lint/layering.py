@@ -40,10 +40,12 @@ ALLOWED = {
     "agent/store": [*AGENT_CORE, *COMMON],
     "agent/node": [*AGENT_CORE, *COMMON],
     "common/trust": TRUST,
+    "agent/binding": AGENT_CORE,
     "agent/rpc": [*AGENT_CORE, *COMMON],
     "agent/supervise": [*AGENT_CORE, *COMMON],
     "agent/devices": ["common/io", *BASE],
     "agent/daemon": ["agent/devices", "agent/rpc", "agent/supervise", "agent/node", "agent/store", *AGENT_CORE, *COMMON],
+    "agent/daemon": ["agent/binding", "agent/rpc", "agent/supervise", "agent/node", "agent/store", *AGENT_CORE, *COMMON],
     "agent/shim": ["common/base", "common/io"],
 }
 # The pure folders see neither the network nor the disk.
