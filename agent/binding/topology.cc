@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <hwloc.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -93,6 +94,11 @@ TopologyFacts FactsOf(hwloc_topology_t topology, bool this_machine) {
 }
 
 }  // namespace
+
+void KeepTopologyPlain() {
+  // Nothing is there. Without memory for it the plugins are loaded, which is no reason to end.
+  (void)::setenv("HWLOC_PLUGINS_PATH", "/dev/null/none", 1);
+}
 
 absl::StatusOr<TopologyFacts> LoadTopology(const std::string& root) {
   hwloc_topology_t raw = nullptr;

@@ -36,6 +36,11 @@ struct TopologyFacts {
   std::vector<NumaNodeFacts> nodes;
 };
 
+// Keeps hwloc from loading plugins, which bring graphics and OpenCL libraries into the process and
+// know nothing that is wanted here. Changes the environment: once, before there are threads, and
+// after the environment was read for others.
+void KeepTopologyPlain();
+
 // Loads the topology of `root`/topology.xml, as lstopo exports it, when `root` is not empty and has
 // that file; else that of this machine, less what the calling thread may not run on. INTERNAL or
 // INVALID_ARGUMENT: it cannot be read.

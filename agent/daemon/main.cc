@@ -17,6 +17,7 @@
 #include <system_error>
 #include <utility>
 
+#include "agent/binding/topology.h"
 #include "agent/daemon/agent.h"
 #include "agent/daemon/config.h"
 #include "agent/daemon/doctor.h"
@@ -243,5 +244,6 @@ int main(int argc, char** argv) {
   }
   if (line.join) return muster::RunJoin(*line.join);
   if (line.doctor) return muster::RunDoctor(line.config, line.json);
+  muster::KeepTopologyPlain();
   return Serve(std::move(line.config));
 }

@@ -68,6 +68,30 @@ std::string SetBy(const ShownVariable& variable) {
   return text;
 }
 
+// What the setting means, for a job that has not run.
+std::string BindMeaning(std::string_view bind) {
+  if (bind == "numa") return "by the card's NUMA node, known once nodes are prepared";
+  if (bind == "cores") return "cores of its own, known once nodes are prepared";
+  return "not bound";
+}
+
+std::string BindText(const RankExplanation& rank) {
+  const std::string bind = rank.bind.empty() ? "none" : rank.bind;
+  if (!rank.placement) return fmt::format("{}: {}", bind, BindMeaning(bind));
+  const v1::RankPlacement& placement = *rank.placement;
+  std::string text = fmt::format("{}: ", bind);
+  if (placement.cpus().empty()) {
+    text += "not bound";
+  } else {
+    text += fmt::format("processors {}", OneLine(placement.cpus()));
+    if (placement.memory_node() >= 0) {
+      text += fmt::format(", memory of NUMA node {}", placement.memory_node());
+    }
+  }
+  if (!placement.reason().empty()) text += fmt::format(" ({})", OneLine(placement.reason()));
+  return text;
+}
+
 std::string HeadOf(const RankExplanation& rank) {
   std::string command;
   for (const std::string& argument : rank.argv) {
@@ -86,6 +110,7 @@ std::string HeadOf(const RankExplanation& rank) {
                                  : fmt::format("{} lists {}", rank.host_source, rank.host)});
   rows.push_back({"command", command});
   rows.push_back({"cwd", OneLine(rank.cwd)});
+  rows.push_back({"bind", BindText(rank)});
   return RenderTable(rows);
 }
 
@@ -94,6 +119,15 @@ Json ToJson(const ShownVariable& variable) {
           {"layer", variable.layer},
           {"source", variable.source.empty() ? Json(nullptr) : Json(variable.source)},
           {"overridden", variable.overridden}};
+}
+
+Json ToJson(const std::string& bind, const std::optional<v1::RankPlacement>& placement) {
+  const bool bound = placement && !placement->cpus().empty();
+  return {{"setting", bind.empty() ? "none" : bind},
+          {"cpus", bound ? Json(placement->cpus()) : Json(nullptr)},
+          {"memory_node",
+           bound && placement->memory_node() >= 0 ? Json(placement->memory_node()) : Json(nullptr)},
+          {"reason", placement ? Json(placement->reason()) : Json(nullptr)}};
 }
 
 Json ToJson(const RankExplanation& rank) {
@@ -106,6 +140,7 @@ Json ToJson(const RankExplanation& rank) {
                {"source", rank.host_source.empty() ? Json(nullptr) : Json(rank.host_source)},
                {"cwd", rank.cwd},
                {"argv", rank.argv},
+               {"bind", ToJson(rank.bind, rank.placement)},
                {"env", Json::object()}};
   for (const auto& [name, variable] : rank.variables) json["env"][name] = ToJson(variable);
   return json;
@@ -125,6 +160,14 @@ void AddIdentity(const StartedJob& job, const std::string& node_id, v1::RankSpec
   add("MUSTER_JOB_ID", job.job_id);
   add("MUSTER_ATTEMPT", fmt::format("{}", job.attempt));
   add("MUSTER_NODE", node_id);
+}
+
+// The same, of a rank that was bound.
+void AddThreads(const v1::RankPlacement& placement, v1::RankSpec& rank) {
+  if (placement.omp_num_threads() == 0) return;
+  v1::EnvPair& pair = *rank.add_env();
+  pair.set_name("OMP_NUM_THREADS");
+  pair.set_value(fmt::format("{}", placement.omp_num_threads()));
 }
 
 // Keeps of both only the variables that are not the same in value and origin.
@@ -156,6 +199,7 @@ std::optional<RankExplanation> Explain(const v1::JobSpec& spec, const v1::Plan& 
       if (i < spec.hosts_size()) shown.host_source = spec.hosts(i).source();
       shown.cwd = node.launch().working_directory();
       shown.argv.assign(node.launch().argv().begin(), node.launch().argv().end());
+      shown.bind = node.launch().bind();
       if (const uint32_t index = node.launch().local_rank_argument_index(); index != 0) {
         shown.argv.insert(
             shown.argv.begin() + static_cast<ptrdiff_t>(std::min<size_t>(index, shown.argv.size())),
@@ -170,6 +214,10 @@ std::optional<RankExplanation> Explain(const v1::JobSpec& spec, const v1::Plan& 
         shown.job_id = started->job_id;
         shown.attempt = started->attempt;
         rendezvous = started->rendezvous;
+        if (const auto found = started->placements.find(rank); found != started->placements.end()) {
+          shown.placement = found->second;
+          AddThreads(found->second, own);
+        }
         if (started->attempt != 0) AddIdentity(*started, node.node_id(), own);
       }
       for (const ExplainedVariable& variable : ExplainRank(launch, own, rendezvous)) {

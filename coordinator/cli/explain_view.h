@@ -28,6 +28,8 @@ struct StartedJob {
   uint32_t attempt = 0;
   // Where the ranks met; nothing when they were not started.
   std::optional<v1::Rendezvous> rendezvous;
+  // Of ranks, by number; of none whose node was not prepared.
+  std::map<uint32_t, v1::RankPlacement> placements;
 };
 
 struct RankExplanation {
@@ -42,6 +44,9 @@ struct RankExplanation {
   std::string host_source;
   std::string cwd;
   std::vector<std::string> argv;
+  // What the job says of binding, and what its node made of it. Unset: that is not known.
+  std::string bind;
+  std::optional<v1::RankPlacement> placement;
   std::map<std::string, ShownVariable> variables;
 };
 

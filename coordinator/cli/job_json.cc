@@ -75,6 +75,18 @@ Json NodeOf(const v1::JobNode& node) {
   return json;
 }
 
+Json PlacementOf(const v1::JobRank& rank) {
+  if (!rank.has_placement()) return nullptr;
+  const v1::RankPlacement& placement = rank.placement();
+  const bool bound = !placement.cpus().empty();
+  return {{"cpus", bound ? Json(placement.cpus()) : Json(nullptr)},
+          {"memory_node",
+           bound && placement.memory_node() >= 0 ? Json(placement.memory_node()) : Json(nullptr)},
+          {"omp_num_threads",
+           placement.omp_num_threads() != 0 ? Json(placement.omp_num_threads()) : Json(nullptr)},
+          {"reason", placement.reason()}};
+}
+
 Json RankOf(const v1::Job& job, const v1::JobRank& rank) {
   Json json;
   json["rank"] = rank.rank();
@@ -87,6 +99,7 @@ Json RankOf(const v1::Job& job, const v1::JobRank& rank) {
   json["start_time"] = TimeOf(rank.start_time());
   json["end_time"] = TimeOf(rank.end_time());
   json["lost_reason"] = rank.lost_reason().empty() ? Json(nullptr) : Json(rank.lost_reason());
+  json["placement"] = PlacementOf(rank);
   json["log"] = {{"complete", rank.log_closed()},
                  {"written_bytes", rank.written_bytes()},
                  {"dropped_bytes", rank.dropped_bytes()},

@@ -46,6 +46,10 @@ absl::StatusOr<KeptJob> DescribeJob(const std::string& job_id, const JobRecord& 
   if (attempt != nullptr) {
     kept.started.attempt = attempt->number;
     kept.started.rendezvous = attempt->rendezvous;
+    for (size_t rank = 0; rank < attempt->ranks.size(); ++rank) {
+      const std::optional<v1::RankPlacement>& placement = attempt->ranks[rank].placement;
+      if (placement) kept.started.placements.emplace(static_cast<uint32_t>(rank), *placement);
+    }
   }
   return kept;
 }

@@ -40,6 +40,13 @@ class ReportFold {
     node_.addresses.assign(event.addresses().begin(), event.addresses().end());
     node_.rendezvous_port = event.rendezvous_port();
     ++attempt_.prepared_nodes;
+    for (const v1::RankPlacement& placement : event.placements()) {
+      RankProgress* rank = FindRank(placement.rank());
+      if (rank == nullptr) continue;
+      rank->placement = placement;
+      rank->placement->set_reason(OneLine(placement.reason()));
+      TouchRank(placement.rank());
+    }
     for (const std::string& warning : event.warnings()) {
       AddWarning(job_, fmt::format("{}: {}", node_.host, OneLine(warning)));
     }

@@ -33,6 +33,8 @@ struct RankProgress {
   uint64_t written_bytes = 0;
   uint64_t dropped_bytes = 0;
   std::string lost_reason;
+  // From Prepared.
+  std::optional<v1::RankPlacement> placement;
 
   // True when nothing will change any more but its log.
   bool over() const { return state == v1::JobRank::EXITED || state == v1::JobRank::LOST; }

@@ -24,6 +24,7 @@ void ViewRank(const RankProgress& rank, uint32_t number, v1::JobRank& out) {
   out.set_written_bytes(rank.written_bytes);
   out.set_dropped_bytes(rank.dropped_bytes);
   out.set_lost_reason(rank.lost_reason);
+  if (rank.placement.has_value()) *out.mutable_placement() = *rank.placement;
 }
 
 void ViewAttemptNode(const NodeProgress& node, uint32_t index, const NodeTable& table,

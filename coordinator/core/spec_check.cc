@@ -159,9 +159,6 @@ std::vector<std::string> SpecWarnings(const v1::JobSpec& spec, Duration heartbea
         "stop the ranks",
         DescribeDuration(ToDuration(loss.stop_after())), DescribeDuration(3 * heartbeat_interval)));
   }
-  if (spec.bind() == "cores") {
-    warnings.push_back("bind cores: this version does not bind ranks to processors");
-  }
   if (!spec.skip_checks().empty()) {
     warnings.push_back("checks.skip: this version has no checks that can be left out");
   }

@@ -62,6 +62,10 @@ v1::LaunchSpec CommonLaunch(const v1::JobSpec& spec, const v1::NodeOverride* ove
     *launch.mutable_stall_after() = spec.stall().after();
   }
   launch.set_log_quota_bytes(spec.log_quota_bytes());
+  if (spec.bind() != "none") {
+    launch.set_bind(spec.bind());
+    launch.set_bind_core_list(spec.bind_core_list());
+  }
   return launch;
 }
 

@@ -4,14 +4,10 @@
 
 #include <absl/status/statusor.h>
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace muster {
-
-// Processors that a node can have, at most.
-inline constexpr uint32_t kMaxCores = 65536;
 
 // The list in one form: ascending, without repeats and blanks, neighbours joined (`0-9,20-29`).
 // INVALID_ARGUMENT says what is wrong, without naming the flag or key. An empty list is an error.

@@ -44,8 +44,7 @@ ALLOWED = {
     "agent/rpc": [*AGENT_CORE, *COMMON],
     "agent/supervise": [*AGENT_CORE, *COMMON],
     "agent/devices": ["common/io", *BASE],
-    "agent/daemon": ["agent/devices", "agent/rpc", "agent/supervise", "agent/node", "agent/store", *AGENT_CORE, *COMMON],
-    "agent/daemon": ["agent/binding", "agent/rpc", "agent/supervise", "agent/node", "agent/store", *AGENT_CORE, *COMMON],
+    "agent/daemon": ["agent/binding", "agent/devices", "agent/rpc", "agent/supervise", "agent/node", "agent/store", *AGENT_CORE, *COMMON],
     "agent/shim": ["common/base", "common/io"],
 }
 # The pure folders see neither the network nor the disk.

@@ -251,5 +251,49 @@ TEST(ComposeBootstrap, ReservesNoPortWithoutARendezvousAndNeverExpiresWithoutALe
   EXPECT_FALSE(bootstrap.has_fake_unkillable_rank());
 }
 
+TEST(ApplyPlacements, PutsRanksInTheirPlaceAndTellsThemTheirThreads) {
+  v1::LaunchSpec launch = OneRank();
+  v1::RankSpec& second = *launch.add_ranks();
+  second.set_rank(6);
+  internal::ShimBootstrap bootstrap =
+      ComposeBootstrap(launch, Context({"OMP=1", "OMP_NUM_THREADS1=2", "ZZ=1"})).value();
+  const internal::ShimBootstrap before = bootstrap;
+  std::vector<v1::RankPlacement> placements(2);
+  placements[0].set_rank(5);
+  placements[0].set_cpus("0-2,8");
+  placements[0].set_memory_node(1);
+  placements[0].set_omp_num_threads(3);
+  placements[1].set_rank(6);
+  placements[1].set_memory_node(-1);
+  ApplyPlacements(placements, &bootstrap);
+  const internal::ShimRank& bound = bootstrap.ranks(0);
+  EXPECT_THAT(bound.cpus(), ElementsAre(0, 1, 2, 8));
+  EXPECT_TRUE(bound.has_memory_node());
+  EXPECT_EQ(bound.memory_node(), 1u);
+  std::vector<std::string> names;
+  for (const std::string& pair : bound.env()) names.push_back(pair.substr(0, pair.find('=')));
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  EXPECT_EQ(bound.env_size(), before.ranks(0).env_size() + 1);
+  EXPECT_THAT(bound.env(), Contains("OMP_NUM_THREADS=3"));
+  EXPECT_EQ(bootstrap.ranks(1).SerializeAsString(), before.ranks(1).SerializeAsString());
+}
+
+TEST(ApplyPlacements, LeavesThreadsThatAreSetAndRanksOfOthers) {
+  internal::ShimBootstrap bootstrap =
+      ComposeBootstrap(OneRank(), Context({"OMP_NUM_THREADS=9"})).value();
+  std::vector<v1::RankPlacement> placements(2);
+  placements[0].set_rank(5);
+  placements[0].set_cpus("0");
+  placements[0].set_memory_node(-1);
+  placements[0].set_omp_num_threads(3);
+  placements[1].set_rank(77);
+  placements[1].set_cpus("1");
+  ApplyPlacements(placements, &bootstrap);
+  EXPECT_THAT(bootstrap.ranks(0).cpus(), ElementsAre(0));
+  EXPECT_FALSE(bootstrap.ranks(0).has_memory_node());
+  EXPECT_THAT(bootstrap.ranks(0).env(), Contains("OMP_NUM_THREADS=9"));
+  EXPECT_THAT(bootstrap.ranks(0).env(), Not(Contains("OMP_NUM_THREADS=3")));
+}
+
 }  // namespace
 }  // namespace muster

@@ -117,5 +117,36 @@ TEST(RenderDiff, ShowsOnlyWhatDiffers) {
   EXPECT_FALSE(json["a"]["env"].contains("MODE"));
 }
 
+TEST(Explain, TellsWhatBindingMeansBeforeTheRunAndWhatItWasAfterwards) {
+  v1::JobSpec spec = TwoNodes();
+  EXPECT_THAT(RenderExplanations({{ExplainedRank(0)}}), HasSubstr("none: not bound"));
+  spec.set_bind("numa");
+  const v1::Plan plan = *PlanJob(spec, {}, PlanDetail::kLayout);
+  EXPECT_THAT(RenderExplanations({{*Explain(spec, plan, 0)}}),
+              HasSubstr("numa: by the card's NUMA node, known once nodes are prepared"));
+  StartedJob started{.job_id = "7f3a", .attempt = 1};
+  v1::RankPlacement& bound = started.placements[2];
+  bound.set_cpus("0-5");
+  bound.set_memory_node(1);
+  bound.set_omp_num_threads(6);
+  bound.set_reason("card 0 is at NUMA node 1");
+  v1::RankPlacement& unbound = started.placements[3];
+  unbound.set_memory_node(-1);
+  unbound.set_reason("no card");
+  const RankExplanation two = *Explain(spec, plan, 2, started);
+  EXPECT_THAT(RenderExplanations({{two}}),
+              HasSubstr("numa: processors 0-5, memory of NUMA node 1 (card 0 is at NUMA node 1)"));
+  EXPECT_EQ(two.variables.at("OMP_NUM_THREADS").value, "6");
+  EXPECT_EQ(two.variables.at("OMP_NUM_THREADS").layer, "launcher");
+  const RankExplanation three = *Explain(spec, plan, 3, started);
+  EXPECT_THAT(RenderExplanations({{three}}), HasSubstr("numa: not bound (no card)"));
+  EXPECT_FALSE(three.variables.contains("OMP_NUM_THREADS"));
+  const nlohmann::json json = nlohmann::json::parse(ExplanationsToJson({{two, three}}));
+  EXPECT_EQ(json["ranks"][0]["bind"]["cpus"], "0-5");
+  EXPECT_EQ(json["ranks"][0]["bind"]["memory_node"], 1);
+  EXPECT_TRUE(json["ranks"][1]["bind"]["cpus"].is_null());
+  EXPECT_EQ(json["ranks"][1]["bind"]["setting"], "numa");
+}
+
 }  // namespace
 }  // namespace muster

@@ -46,13 +46,15 @@ TEST(ParseSpawnFlags, TakesTheCommandLineOfGaudiSpawn) {
 }
 
 TEST(ParseSpawnFlags, TakesTheSelectionFlagsOfDeepspeed) {
-  SpawnFlags flags = Parsed({"-H", "h", "--num_nodes", "2", "--num_gpus=4", "--master_addr",
-                             "192.0.2.1", "--no_local_rank", "--bind_cores_to_rank", "-q", "t.py"});
+  SpawnFlags flags =
+      Parsed({"-H", "h", "--num_nodes", "2", "--num_gpus=4", "--master_addr", "192.0.2.1",
+              "--no_local_rank", "--bind_cores_to_rank", "--bind_core_list", "0-3", "-q", "t.py"});
   EXPECT_THAT(flags.run.hosts.hostfile, Optional(std::string("h")));
   EXPECT_THAT(flags.run.hosts.num_nodes, Optional(2));
   EXPECT_THAT(flags.run.hosts.slots_per_node, Optional(4));
   EXPECT_EQ(flags.run.master_addr, "192.0.2.1");
   EXPECT_EQ(flags.bind, "cores");
+  EXPECT_EQ(flags.bind_core_list, "0-3");
   EXPECT_TRUE(flags.run.quiet);
   flags = Parsed({"-i", "a@b:0,1", "--num_accelerators", "2", "t.py"});
   EXPECT_EQ(flags.run.hosts.include, "a@b:0,1");

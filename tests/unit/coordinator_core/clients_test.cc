@@ -98,13 +98,12 @@ TEST(Submit, RefusesNonsense) {
 TEST(Submit, WarnsOfWhatHasNoEffectYet) {
   World world;
   v1::JobSpec spec = world.Spec({"node-1"});
-  spec.set_bind("cores");
   spec.set_devices("gaudi");
   spec.add_skip_checks("x");
   spec.set_user("alice");
   const auto job = world.TrySubmit(spec);
   ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_EQ(job->warnings_size(), 3);
+  EXPECT_EQ(job->warnings_size(), 2);
 }
 
 TEST(Submit, WarnsOfALeaseThatADelayEnds) {

@@ -136,6 +136,24 @@ TEST(Apply, LeavesTheRecordUnchangedForWhatDoesNotFit) {
   EXPECT_EQ(job.state, Job::PREPARING);
 }
 
+TEST(Apply, KeepsWhereANodeHasPutItsRanks) {
+  JobRecord job = Apply(Apply({}, Submitted()), Planned());
+  v1::Event event;
+  for (const uint32_t rank : {1u, 4u, 99u}) {
+    v1::RankPlacement& placement = *event.mutable_prepared()->add_placements();
+    placement.set_rank(rank);
+    placement.set_cpus("0-5");
+    placement.set_reason("near\nits card");
+  }
+  job = Apply(std::move(job), Reported(0, event));
+  const std::vector<RankProgress>& ranks = job.attempts[0].ranks;
+  ASSERT_TRUE(ranks[1].placement.has_value());
+  EXPECT_EQ(ranks[1].placement->cpus(), "0-5");
+  EXPECT_EQ(ranks[1].placement->reason().find('\n'), std::string::npos);
+  EXPECT_FALSE(ranks[0].placement.has_value());
+  EXPECT_FALSE(ranks[4].placement.has_value()) << "it is another node's";
+}
+
 TEST(Apply, AStartNeedsEveryNode) {
   JobRecord job = Apply(Apply({}, Submitted()), Planned());
   JobEvent gang;

@@ -175,6 +175,14 @@ TEST(PlanJob, PassesOnWhatTheJobSays) {
   EXPECT_EQ(launch.on_coordinator_loss().stop_after().seconds(), 6);
   EXPECT_EQ(launch.user(), "alice");
   EXPECT_EQ(launch.log_quota_bytes(), 77u);
+  EXPECT_EQ(launch.bind(), "");
+  spec.set_bind_core_list("0-3");
+  spec.set_bind("none");
+  EXPECT_EQ(PlanJob(spec, {})->nodes(0).launch().bind(), "");
+  EXPECT_EQ(PlanJob(spec, {})->nodes(0).launch().bind_core_list(), "");
+  spec.set_bind("cores");
+  EXPECT_EQ(PlanJob(spec, {})->nodes(0).launch().bind(), "cores");
+  EXPECT_EQ(PlanJob(spec, {})->nodes(0).launch().bind_core_list(), "0-3");
 }
 
 TEST(PlanJob, TakesAllSlotsOfABareHost) {
