@@ -155,7 +155,7 @@ def fuzzers(suite: Suite) -> Outcome:
 
 LINT = [Suite(f"lint-{name}", program("/usr/bin/python3", f"tests/lint/{name}.py"))
         for name in ("formatting", "layering", "proto_comments", "file_length", "one_definition", "own_words", "fault_table", "requirements")]
-PROGRAMS = ["coordinator", "agent", "muster-shim", "example_client", "python_stubs", "kill_at_write", "wall_clock"]
+PROGRAMS = ["coordinator", "agent", "muster-shim", "example_client", "python_package", "kill_at_write", "wall_clock"]
 GTESTS = ["unit", "sim", "contract", "process", "integration", "campaign"]
 
 
@@ -165,6 +165,8 @@ def gtests(preset: str, names: list[str]) -> list[Suite]:
             for name in names]
 
 
+# The Python package, against a coordinator and agents with real jobs.
+PYTHON = Suite("python", unittests("tests/python"), targets=["coordinator", "agent", "muster-shim", "python_package"])
 PACKAGING = Suite("packaging", unittests("tests/packaging"), targets=["packages"])
 # A real systemd in a namespace of its own, with the packages installed.
 SYSTEMD = Suite("systemd", unittests("tests/systemd"), targets=["packages"], minutes=30)
@@ -187,7 +189,7 @@ DAMAGE = Suite("damage-nightly", gtest("contract_tests", MUSTER_CAMPAIGN_FACTOR=
 SOAK = Suite("sim-soak", gtest("sim_tests"), targets=["sim_tests"], minutes=80)
 
 TIERS = {
-    "default": LINT + gtests("release", GTESTS) + [PACKAGING, CLUSTER, EXAMPLE],
+    "default": LINT + gtests("release", GTESTS) + [PYTHON, PACKAGING, CLUSTER, EXAMPLE],
     "lint": LINT,
     "asan": gtests("asan", GTESTS),
     # gRPC of Debian is not instrumented and gives false reports: these suites do without it.

@@ -40,9 +40,9 @@ absl::StatusOr<CpuList> ParseCpuList(std::string_view text) {
     const std::string_view part = Trim(rest.substr(0, comma));
     rest = more ? rest.substr(comma + 1) : std::string_view();
     const size_t dash = part.find('-');
-    const std::optional<uint32_t> first = Number(part.substr(0, dash));
+    const std::optional<uint32_t> first = Number(Trim(part.substr(0, dash)));
     const std::optional<uint32_t> last =
-        dash == std::string_view::npos ? first : Number(part.substr(dash + 1));
+        dash == std::string_view::npos ? first : Number(Trim(part.substr(dash + 1)));
     if (!first || !last || *last < *first) {
       return absl::InvalidArgumentError(
           fmt::format("'{}' is no list of processors: expected numbers and ranges such as "

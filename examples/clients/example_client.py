@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """A client of the gRPC API in Python: submits a job, watches it, prints its output, and ends with its exit status.
 
-    PYTHONPATH=build/release/gen_python examples/clients/example_client.py \
+    PYTHONPATH=build/release/python examples/clients/example_client.py \
         [--grep RE] unix:/path/to/coordinator.sock REQUEST_ID HOST[,HOST...] PROGRAM [ARGUMENT...]
 
 With --grep it gets only the lines that match a regular expression; the coordinator leaves out the others. The request id names the job: run again with the same one, the client finds the job of before. Needs Debian's

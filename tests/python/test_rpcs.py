@@ -1,0 +1,116 @@
+"""Every call of every public service has a method, and that method makes that call."""
+
+import inspect
+import tempfile
+import unittest
+from concurrent import futures
+
+import sandbox  # noqa: F401  # Puts the package into the path.
+
+import grpc
+import muster
+from muster import client as client_module
+from muster.v1 import (agent_pb2, authority_pb2, job_pb2, job_spec_pb2, member_pb2, node_pb2, trust_pb2)
+
+SERVICES = {name: service for module in (agent_pb2, authority_pb2, job_pb2, member_pb2, node_pb2, trust_pb2)
+            for name, service in module.DESCRIPTOR.services_by_name.items()}
+LEFT_OUT = {
+    "AgentService": "what agents speak",
+    "MemberService": "renewing takes a key and a request for a certificate, which the coordinator program makes",
+}
+# Arguments for every method; what is not here takes none.
+SPEC = muster.JobSpec(hosts=["a"], command="true")
+ARGUMENTS = {
+    "submit": (SPEC,), "plan": (SPEC,), "get": ("j",), "cancel": ("j",), "signal": ("j", 10), "watch": ("j",),
+    "log_pieces": ("j",), "delete_token": ("t",), "revoke": (muster.MemberKind.AGENT, "a"),
+}
+
+
+class Recorder(grpc.GenericRpcHandler):
+    """Answers every call with an empty message, and remembers its name."""
+
+    def __init__(self):
+        self.called = []
+
+    def service(self, details):
+        self.called.append(details.method)
+        service, method = details.method.removeprefix("/muster.v1.").split("/")
+        if SERVICES[service].methods_by_name[method].server_streaming:
+            # A job that has ended, where a stream is to end with one.
+            ended = job_pb2.WatchJobResponse(job=job_pb2.Job(job_id="j", state=job_pb2.Job.SUCCEEDED)).SerializeToString()
+            answers = [ended] if method == "WatchJob" else []
+            return grpc.unary_stream_rpc_method_handler(lambda request, context: iter(answers))
+        return grpc.unary_unary_rpc_method_handler(lambda request, context: b"")
+
+
+class Rpcs(unittest.TestCase):
+    def test_every_rpc_has_a_method_or_a_reason(self):
+        every = {f"{name}.{method}" for name, service in SERVICES.items() for method in service.methods_by_name}
+        left_out = {one for one in every if one.split(".")[0] in LEFT_OUT}
+        self.assertEqual(every - left_out, set(client_module.RPCS))
+
+    def test_every_service_of_the_protocol_is_known_here(self):
+        with open(f"{sandbox.ROOT}/python/CMakeLists.txt", encoding="utf-8") as stream:
+            generated = stream.read()
+        self.assertIn("types check agent job_spec job node trust member authority", generated)
+        self.assertGreaterEqual(len(SERVICES), 6)
+
+    def test_every_method_makes_its_call(self):
+        recorder = Recorder()
+        with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+            server = grpc.server(futures.ThreadPoolExecutor(2), handlers=[recorder])
+            server.add_insecure_port(f"unix:{folder}/s")
+            server.start()
+            try:
+                with muster.Client(f"unix:{folder}/s") as client:
+                    for rpc, name in client_module.RPCS.items():
+                        recorder.called.clear()
+                        result = getattr(client, name)(*ARGUMENTS.get(name, ()))
+                        if inspect.isgenerator(result):
+                            list(result)
+                        self.assertEqual(recorder.called, ["/muster.v1." + rpc.replace(".", "/")])
+            finally:
+                server.stop(None).wait()
+
+    def test_every_field_of_a_job_can_be_set(self):
+        spec = muster.JobSpec(
+            hosts=[muster.Host("a", slots=2, selected_slots=[0, 1], address="10.0.0.1", source="f:1")], module="m",
+            args=["-x", b"\xff"], name="n", python="p", local_rank_argument=True, cwd="/w", user="u",
+            env={"A": ["x", muster.Variable("A"), muster.HOME], "B": b"\xff"},
+            node_overrides={"a": muster.NodeOverride({"C": "c"}, "/v", "q")}, devices="none", bind="cores", bind_core_list="0-1",
+            master_addr="10.0.0.1", master_port=5, grace=1.5, start_timeout=2, time_limit=3, stop_after=4, max_attempts=2,
+            restart_on=["node-lost"], spares=1, stall=muster.Stall(60, "fail"), log_policies=[muster.LogPolicy("a", "exclude-node")],
+            skip_checks=["memlock"], require_checks=["shm"], container=muster.Container("i", "habana", ["-v"], "podman", True),
+            log_quota_bytes=1 << 20, expected_world_size=2, device_wait=9).to_proto()
+
+        def unset(message):
+            for field in message.DESCRIPTOR.fields:
+                value = getattr(message, field.name)
+                repeated = field.label == field.LABEL_REPEATED
+                if field.message_type is None or field.message_type.full_name.startswith("google."):
+                    if not value and not (field.has_presence and message.HasField(field.name)):
+                        yield f"{message.DESCRIPTOR.name}.{field.name}"
+                elif not repeated and not message.HasField(field.name):
+                    yield f"{message.DESCRIPTOR.name}.{field.name}"
+                else:
+                    for one in value if repeated else [value]:
+                        yield from unset(one)
+
+        # Of the parts of a value one is set; where assignments were written is for readers of files.
+        self.assertEqual({one for one in unset(spec) if not one.startswith("EnvPart.")}, {"EnvAssignment.source"})
+        self.assertEqual(spec.program.args[1], b"\xff")
+        self.assertEqual(spec.grace.nanos, 500_000_000)
+        self.assertIsInstance(spec, job_spec_pb2.JobSpec)
+
+    def test_a_job_that_contradicts_itself_is_refused(self):
+        for fields in ({}, {"script": "a", "module": "b"}):
+            with self.assertRaisesRegex(ValueError, "exactly one of script, module and command"):
+                muster.JobSpec(hosts=["a"], **fields).to_proto()
+        with self.assertRaisesRegex(TypeError, "letter by letter"):
+            muster.JobSpec(hosts="node-1", script="a").to_proto()
+        with self.assertRaisesRegex(ValueError, "negative"):
+            muster.JobSpec(hosts=["a"], script="a", grace=-1).to_proto()
+
+
+if __name__ == "__main__":
+    unittest.main()
