@@ -20,10 +20,11 @@ FILES = {
         "usr/share/bash-completion/completions/agent", "usr/share/man/man1/agent.1.gz"],
     "muster-doc": [f"usr/share/doc/muster-doc/{name}.md" for name in
                    ("ARCHITECTURE", "README", "SECURITY", "docs/compat", "docs/containers", "docs/faults", "docs/figures",
-                    "docs/gaudi-guide", "docs/install", "docs/reference", "docs/requirements", "docs/slurm")] +
+                    "docs/gaudi-guide", "docs/install", "docs/python", "docs/reference", "docs/requirements", "docs/slurm")] +
                   [f"usr/share/doc/muster-doc/examples/gpt2_xl/{name}" for name in
                    (".deepspeed_env", "ds_config.json", "hostfile", "job.yaml")],
 }
+# The Python package is looked at by test_python.py.
 PROGRAMS = ("usr/bin/coordinator", "usr/bin/agent", "usr/libexec/muster/muster-shim")
 
 

@@ -137,6 +137,17 @@ class Jobs(WithCluster):
         self.assertEqual([one.split(": ")[0] for one in caught.exception.problems], ["bad.yaml:2", "bad.yaml:4"])
 
 
+class Example(WithCluster):
+    def test_submits_follows_and_ends_with_the_status_of_the_job(self):
+        example = os.path.join(sandbox.ROOT, "examples/clients/submit_and_follow.py")
+        done = self.cluster.start("/usr/bin/python3", example, "--grep", "^t", "node-1,node-2", "/bin/sh", "-c",
+                                  "echo one; echo two; exit 4")
+        out, err = done.communicate(timeout=sandbox.PATIENCE)
+        self.assertEqual(done.returncode, 4, err.decode())
+        self.assertLessEqual(set(out.decode().splitlines()), {"0: two", "1: two"})
+        self.assertIn(b"failed, 0 bytes lost", err)
+
+
 class Logs(WithCluster):
     def test_are_filtered_by_the_coordinator(self):
         job = self.submit('for i in 1 2 3; do echo "$RANK line $i"; echo "$RANK note $i" >&2; done',

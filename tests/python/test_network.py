@@ -69,6 +69,15 @@ class Network(unittest.TestCase):
                 self.assertEqual(client._connection._generation, "gen-99")
                 client.cancel(client.submit(hosts=["x"], command="true", request_id="bobs"))
 
+    def test_a_certificate_is_looked_after(self):
+        with self.box.entered():
+            address = self.join("fay")
+            looked = self.box.path("home/config/muster/trust/renewal")
+            if os.path.exists(looked):
+                os.remove(looked)
+            muster.Client(address).close()
+            sandbox.wait_until("the program looks after the certificate", lambda: os.path.exists(looked))
+
     def test_a_coordinator_by_a_name_that_its_certificate_does_not_have_is_refused(self):
         with self.box.entered():
             port = self.join("dan").rsplit(":", 1)[1]

@@ -10,7 +10,9 @@ import sandbox  # noqa: F401  # Puts the package into the path.
 import grpc
 import muster
 from muster import client as client_module
-from muster.v1 import (agent_pb2, authority_pb2, job_pb2, job_spec_pb2, member_pb2, node_pb2, trust_pb2)
+from google.protobuf.duration_pb2 import Duration
+from muster.v1 import (agent_pb2, authority_pb2, check_pb2, job_pb2, job_spec_pb2, member_pb2, node_pb2, node_pb2_grpc, trust_pb2,
+                       types_pb2)
 
 SERVICES = {name: service for module in (agent_pb2, authority_pb2, job_pb2, member_pb2, node_pb2, trust_pb2)
             for name, service in module.DESCRIPTOR.services_by_name.items()}
@@ -71,6 +73,49 @@ class Rpcs(unittest.TestCase):
                         self.assertEqual(recorder.called, ["/muster.v1." + rpc.replace(".", "/")])
             finally:
                 server.stop(None).wait()
+
+    def test_what_checks_find_is_typed_and_comes_as_it_is_found(self):
+        """By a double: the messages that a coordinator may send, with one that this version does not know."""
+        found = [
+            node_pb2.CheckNodesResponse(node=node_pb2.CheckedNode(host="a", node_id="n-a", report=types_pb2.NodeReport(
+                results=[types_pb2.CheckResult(check="memlock", verdict=types_pb2.FAIL, message="64 KiB", fix="raise it")],
+                traits=[types_pb2.NodeTrait(name="driver", value="1.22")]))),
+            node_pb2.CheckNodesResponse(node=node_pb2.CheckedNode(host="b", error="no agent")),
+            node_pb2.CheckNodesResponse(),
+            node_pb2.CheckNodesResponse(cluster=types_pb2.NodeReport(
+                results=[types_pb2.CheckResult(check="clock", verdict=99)])),
+            node_pb2.CheckNodesResponse(pair=node_pb2.CheckedPair(
+                **{"from": "a"}, to="b", result=types_pb2.CheckResult(check="network", verdict=types_pb2.PASS),
+                rate=check_pb2.NetworkRate(address="10.0.0.2", bytes=10, duration=Duration(seconds=1)))),
+        ]
+        asked = []
+
+        class Double(node_pb2_grpc.NodeServiceServicer):
+            def CheckNodes(self, request, context):
+                asked.append(request)
+                yield from found
+                context.abort(grpc.StatusCode.FAILED_PRECONDITION, "too many others")
+
+        with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+            server = grpc.server(futures.ThreadPoolExecutor(2))
+            node_pb2_grpc.add_NodeServiceServicer_to_server(Double(), server)
+            server.add_insecure_port(f"unix:{folder}/s")
+            server.start()
+            got = []
+            with muster.Client(f"unix:{folder}/s") as client, self.assertRaisesRegex(muster.FailedPrecondition, "too many others"):
+                for one in client.check_nodes(["a", muster.Host("b", slots=2)], spec=SPEC, limit=3, network_rounds=2,
+                                              network_duration=0.5):
+                    got.append(one)
+            server.stop(None).wait()
+        self.assertEqual([type(one) for one in got], [muster.CheckedNode, muster.CheckedNode, muster.ClusterCheck, muster.CheckedPair])
+        self.assertEqual(got[0].report.failed, [muster.CheckResult("memlock", muster.Verdict.FAIL, "64 KiB", "raise it")])
+        self.assertEqual((got[0].report.traits[0].value, got[1].error), ("1.22", "no agent"))
+        self.assertIs(got[2].report.results[0].verdict, muster.Verdict.UNKNOWN)
+        self.assertEqual((got[3].sender, got[3].receiver, got[3].rate.bytes, got[3].rate.duration.total_seconds()), ("a", "b", 10, 1))
+        self.assertEqual(len(asked), 1)
+        self.assertEqual(([(one.host, one.slot_count) for one in asked[0].hosts], asked[0].spec.program.target, asked[0].limit.seconds,
+                          asked[0].network_test.rounds, asked[0].network_test.duration.nanos),
+                         ([("a", 0), ("b", 2)], b"true", 3, 2, 500_000_000))
 
     def test_every_field_of_a_job_can_be_set(self):
         spec = muster.JobSpec(

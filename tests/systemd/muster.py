@@ -33,7 +33,7 @@ def repack(folder: str, revision: int) -> None:
 
 
 class Muster:
-    """The machine with the packages of /packages installed; /upgrade has the same with revision 2."""
+    """The machine with the packages of programs in /packages installed; /upgrade has the same with revision 2."""
 
     def __init__(self, folders: dict[str, str] | None = None, programs_of_host: bool = False):
         self.upgrade = tempfile.TemporaryDirectory()
@@ -44,7 +44,7 @@ class Muster:
         self.machine.boot()
         # That of a container image lets no service start.
         self.machine.shell("rm -f /usr/sbin/policy-rc.d")
-        self.machine.shell("dpkg --install /packages/*.deb")
+        self.machine.shell("dpkg --install /packages/muster-*.deb")
 
     def join(self) -> None:
         """A cluster of one node, n1, that runs ranks as root; both daemons are up."""

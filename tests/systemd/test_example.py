@@ -82,7 +82,7 @@ class Example(unittest.TestCase):
         self.await_steps(job)
 
         agent = second.main_pid(AGENT)
-        second.shell("dpkg --install /upgrade/*.deb")
+        second.shell("dpkg --install /upgrade/muster-*.deb")
         self.await_new_agent(agent)
         self.await_steps(job)
         self.assertEqual(self.ranks(), ranks, "the same processes")

@@ -6,7 +6,7 @@ from machine import wait_until
 from muster import SCOPED, UNSCOPED, Job, Muster
 
 WITHOUT_SYSTEMD = r"""
-dpkg --install /packages/*.deb
+dpkg --install /packages/muster-*.deb
 [ "$(stat -c '%U %a' /var/lib/muster/coordinator)" = "muster 700" ]
 coordinator init --host 127.0.0.1
 export MUSTER_SERVER=unix:/run/muster/coordinator.sock

@@ -100,7 +100,7 @@ class Scopes(unittest.TestCase):
 
     def test_z_an_upgrade_leaves_it_alone(self):
         """Last: what comes after it would run with the other revision."""
-        self.after(lambda: self.machine.shell("dpkg --install /upgrade/*.deb"))
+        self.after(lambda: self.machine.shell("dpkg --install /upgrade/muster-*.deb"))
 
     def test_a_job_that_ends_while_no_agent_is_there_takes_its_ranks_along(self):
         job = self.start()

@@ -120,7 +120,7 @@ class Services(unittest.TestCase):
         """Last: what comes after it would run with the other revision."""
         agent, coordinator = self.machine.main_pid(AGENT), self.machine.main_pid(COORDINATOR)
         shim = self.machine.shell("pgrep -x muster-shim").strip()
-        self.machine.shell("dpkg --install /upgrade/*.deb")
+        self.machine.shell("dpkg --install /upgrade/muster-*.deb")
         self.assertRegex(self.machine.shell("dpkg-query -W -f '${Version} ' muster-agent muster-coordinator"), r"-2 .*-2 $")
         self.await_new(AGENT, agent)
         self.await_new(COORDINATOR, coordinator)
