@@ -11,11 +11,32 @@ import shutil
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable
 
 from setuptools import build_meta
 
 # 1980-01-01: the first moment that a zip file can hold.
 FIRST_TIME = "315532800"
+
+
+def quietly(work: Callable[[], str]) -> str:
+    """What `work` returns. setuptools says everything that it does: it is shown only when it fails."""
+    with tempfile.TemporaryFile() as said:
+        kept = [(fd, os.dup(fd)) for fd in (1, 2)]
+        try:
+            for fd, _ in kept:
+                os.dup2(said.fileno(), fd)
+            return work()
+        except BaseException:
+            said.seek(0)
+            os.write(kept[1][1], said.read())
+            raise
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for fd, copy in kept:
+                os.dup2(copy, fd)
+                os.close(copy)
 
 
 def main() -> int:
@@ -28,12 +49,7 @@ def main() -> int:
         copy = os.path.join(folder, "package")
         shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"), copy_function=shutil.copyfile)
         os.chdir(copy)
-        # setuptools says everything that it does; who builds sees it only when it fails.
-        said, sys.stdout = sys.stdout, sys.stderr
-        try:
-            name = build_meta.build_wheel(output)
-        finally:
-            sys.stdout = said
+        name = quietly(lambda: build_meta.build_wheel(output))
     tree = os.path.join(output, "tree")
     with zipfile.ZipFile(os.path.join(output, name)) as wheel:
         wheel.extractall(tree, [one for one in wheel.namelist() if not one.endswith(".dist-info/RECORD")])

@@ -36,24 +36,88 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = ["__version__", *sorted(_HOME_OF)]
 
+# For type checkers, which do not run what is below; `as` says that the names are public.
 if TYPE_CHECKING:
-    from .address import ServerAddress, find_server
-    from .authority import Authority, AuthorityCertificate, AuthorityPhase, AwaitedMember
-    from .client import Client
-    from .devices import Device, DeviceHolder, DeviceInventory, DevicePort, DeviceReading
-    from .errors import (Aborted, AlreadyExists, Cancelled, DeadlineExceeded, FailedPrecondition, InternalError, InvalidArgument,
-                         MusterError, NotFound, PermissionDenied, ResourceExhausted, Unauthenticated, Unavailable, Unimplemented)
-    from .frames import Frame, FrameError, FrameKind, FrameReader
-    from .jobs import (Cause, ExecFailure, ExitStatus, Failure, Job, JobNode, JobRank, JobState, NodePhase, RankState, Rendezvous)
-    from .log_lines import LogLine, LogLines, RankOutput, Stream
-    from .log_pieces import LogFilter, LogFrame, LogPiece, LogPosition
-    from .members import Member, MemberKind, NewToken, Revocation, Token
-    from .nodes import CheckedNode, CheckedPair, ClusterCheck, Node, NodeFacts, NodeState
-    from .plans import Plan, PlannedNode, PlannedRank
-    from .programs import find_coordinator, submit_file
-    from .reports import CheckResult, NodeReport, NodeTrait, Problem, RankPlacement, Verdict
-    from .spec import HOME, Container, Host, JobSpec, LogPolicy, NodeOverride, Stall, Variable
-    from .watching import JobChange
+    from .address import ServerAddress as ServerAddress
+    from .address import find_server as find_server
+    from .authority import Authority as Authority
+    from .authority import AuthorityCertificate as AuthorityCertificate
+    from .authority import AuthorityPhase as AuthorityPhase
+    from .authority import AwaitedMember as AwaitedMember
+    from .client import Client as Client
+    from .devices import Device as Device
+    from .devices import DeviceHolder as DeviceHolder
+    from .devices import DeviceInventory as DeviceInventory
+    from .devices import DevicePort as DevicePort
+    from .devices import DeviceReading as DeviceReading
+    from .errors import Aborted as Aborted
+    from .errors import AlreadyExists as AlreadyExists
+    from .errors import Cancelled as Cancelled
+    from .errors import DeadlineExceeded as DeadlineExceeded
+    from .errors import FailedPrecondition as FailedPrecondition
+    from .errors import InternalError as InternalError
+    from .errors import InvalidArgument as InvalidArgument
+    from .errors import MusterError as MusterError
+    from .errors import NotFound as NotFound
+    from .errors import PermissionDenied as PermissionDenied
+    from .errors import ResourceExhausted as ResourceExhausted
+    from .errors import Unauthenticated as Unauthenticated
+    from .errors import Unavailable as Unavailable
+    from .errors import Unimplemented as Unimplemented
+    from .frames import Frame as Frame
+    from .frames import FrameError as FrameError
+    from .frames import FrameKind as FrameKind
+    from .frames import FrameReader as FrameReader
+    from .jobs import Cause as Cause
+    from .jobs import ExecFailure as ExecFailure
+    from .jobs import ExitStatus as ExitStatus
+    from .jobs import Failure as Failure
+    from .jobs import Job as Job
+    from .jobs import JobNode as JobNode
+    from .jobs import JobRank as JobRank
+    from .jobs import JobState as JobState
+    from .jobs import NodePhase as NodePhase
+    from .jobs import RankState as RankState
+    from .jobs import Rendezvous as Rendezvous
+    from .log_lines import LogLine as LogLine
+    from .log_lines import LogLines as LogLines
+    from .log_lines import RankOutput as RankOutput
+    from .log_lines import Stream as Stream
+    from .log_pieces import LogFilter as LogFilter
+    from .log_pieces import LogFrame as LogFrame
+    from .log_pieces import LogPiece as LogPiece
+    from .log_pieces import LogPosition as LogPosition
+    from .members import Member as Member
+    from .members import MemberKind as MemberKind
+    from .members import NewToken as NewToken
+    from .members import Revocation as Revocation
+    from .members import Token as Token
+    from .nodes import CheckedNode as CheckedNode
+    from .nodes import CheckedPair as CheckedPair
+    from .nodes import ClusterCheck as ClusterCheck
+    from .nodes import Node as Node
+    from .nodes import NodeFacts as NodeFacts
+    from .nodes import NodeState as NodeState
+    from .plans import Plan as Plan
+    from .plans import PlannedNode as PlannedNode
+    from .plans import PlannedRank as PlannedRank
+    from .programs import find_coordinator as find_coordinator
+    from .programs import submit_file as submit_file
+    from .reports import CheckResult as CheckResult
+    from .reports import NodeReport as NodeReport
+    from .reports import NodeTrait as NodeTrait
+    from .reports import Problem as Problem
+    from .reports import RankPlacement as RankPlacement
+    from .reports import Verdict as Verdict
+    from .spec import Container as Container
+    from .spec import HOME as HOME
+    from .spec import Host as Host
+    from .spec import JobSpec as JobSpec
+    from .spec import LogPolicy as LogPolicy
+    from .spec import NodeOverride as NodeOverride
+    from .spec import Stall as Stall
+    from .spec import Variable as Variable
+    from .watching import JobChange as JobChange
 
 
 def __getattr__(name: str) -> object:

@@ -121,7 +121,7 @@ class DistributedRunner:
                     logger.error("%s ended with %d", shlex.join(target), status)
                     return status
             return None
-        except OSError as error:
+        except Exception as error:
             status = 1
             raise RuntimeError(f"the command could not be run: {error}") from error
         except BaseException:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Optional
 
 from ._convert import from_bytes
@@ -29,8 +29,9 @@ class PlannedNode:
     ranks: tuple[PlannedRank, ...]
     argv: tuple[str, ...]
     cwd: str
-    env: dict[str, str]
-    launch: types_pb2.LaunchSpec
+    # There may be secrets in them.
+    env: dict[str, str] = field(repr=False)
+    launch: types_pb2.LaunchSpec = field(repr=False)
 
     @classmethod
     def from_proto(cls, proto: job_pb2.PlannedNode) -> PlannedNode:

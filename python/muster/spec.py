@@ -71,7 +71,7 @@ def _environment(env: Environment, layer: int) -> list[types_pb2.EnvAssignment]:
 class NodeOverride:
     """What differs on one host: environment on top of the job's, working directory, interpreter."""
 
-    env: Environment = field(default_factory=dict)
+    env: Environment = field(default_factory=dict, repr=False)  # There may be secrets in it.
     cwd: Text = b""
     python: Text = b""
 
@@ -123,7 +123,7 @@ class JobSpec:
     local_rank_argument: bool = False
     cwd: Optional[Text] = None
     user: str = ""
-    env: Environment = field(default_factory=dict)
+    env: Environment = field(default_factory=dict, repr=False)
     node_overrides: Mapping[str, NodeOverride] = field(default_factory=dict)
     devices: str = "auto"
     bind: str = ""

@@ -124,8 +124,8 @@ class Cluster(Sandbox):
         self.coordinator = self.start(os.path.join(BIN, "coordinator"), "serve", "--state-dir", "state", "--socket", "c.sock",
                                       log="coordinator.log")
 
-    def kill_coordinator(self):
-        self.coordinator.kill()
+    def end_coordinator(self, number=signal.SIGKILL):
+        self.coordinator.send_signal(number)
         self.coordinator.wait()
 
     def await_nodes(self):

@@ -68,6 +68,13 @@ class Jobs(WithCluster):
         text = b"".join(line.text for line in job.logs(follow=True)).decode()
         self.assertEqual(text, f"{[os.fsencode(word) for word in words]} {b'<' + bytes([0xfe]) + b'=x>'}")
 
+    def test_keep_their_environment_to_themselves_when_they_are_shown(self):
+        spec = muster.JobSpec(hosts=["node-1"], script="x.py", cwd="/w", env={"HF_TOKEN": "hf_1234"},
+                              node_overrides={"node-1": muster.NodeOverride(env={"HF_TOKEN": "hf_1234"})})
+        plan = self.client.plan(spec)
+        self.assertEqual(plan.nodes[0].env["HF_TOKEN"], "hf_1234")
+        self.assertNotIn("hf_1234", repr(spec) + repr(plan))
+
     def test_with_the_same_request_id_are_one(self):
         first = self.submit("true", request_id="same")
         self.assertEqual(self.submit("true", request_id="same").job_id, first.job_id)
@@ -195,7 +202,7 @@ class Logs(WithCluster):
                           log_quota_bytes=4 << 20)
         lines = job.logs(follow=True)
         self.assertEqual(next(lines).text, b"ready")
-        self.cluster.kill_coordinator()
+        self.cluster.end_coordinator()
         self.cluster.write("go.flood", "")
         sandbox.wait_until("the flood is over", lambda: os.path.exists(self.path("flooded")))
         self.cluster.serve()
@@ -218,13 +225,12 @@ class Restarts(WithCluster):
             thread.start()
         texts = []
         lines = job.logs(follow=True)
-        for round_ in range(3):
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
             for _ in range(50):
                 texts.append(next(lines).text)
-            self.cluster.kill_coordinator()
-            if round_ == 1:
-                # It is gone for longer than one try takes.
-                self.assertRaises(muster.Unavailable, self.client.get, job)
+            self.cluster.end_coordinator(number)
+            # It is gone for longer than one try takes.
+            self.assertRaises(muster.Unavailable, self.client.get, job)
             self.cluster.serve()
         self.cluster.write("go.end", "")
         texts += [line.text for line in lines]
@@ -239,7 +245,7 @@ class Restarts(WithCluster):
         self.assertEqual(revisions, sorted(set(revisions)))
 
     def test_during_a_submit_run_the_job_once(self):
-        self.cluster.kill_coordinator()
+        self.cluster.end_coordinator()
         jobs = []
         thread = threading.Thread(target=lambda: jobs.append(self.submit("echo once >> once")))
         thread.start()

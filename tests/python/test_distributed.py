@@ -163,6 +163,8 @@ class Runner(WithSandbox):
         with self.assertRaisesRegex(RuntimeError, "MUSTER_COORDINATOR: .*nothing is no program"):
             DistributedRunner(["script.py"]).run()
         del os.environ["MUSTER_COORDINATOR"]
+        with self.assertRaisesRegex(RuntimeError, "null byte"):
+            DistributedRunner([["script.py", "a\0b"]]).run()
         self.assertEqual(find_coordinator(), os.path.join(sandbox.BIN, "coordinator"))
 
 

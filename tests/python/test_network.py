@@ -3,9 +3,11 @@
 import json
 import os
 import unittest
+from concurrent import futures
 
 import sandbox
 
+import grpc
 import muster
 from muster import MemberKind
 
@@ -82,6 +84,19 @@ class Network(unittest.TestCase):
         with self.box.entered():
             port = self.join("dan").rsplit(":", 1)[1]
             with muster.Client(f"localhost:{port}") as client, self.assertRaisesRegex(muster.Unavailable, "init --host"):
+                client.nodes()
+
+    def test_a_node_that_plays_the_coordinator_is_refused(self):
+        with self.box.entered():
+            self.join("gil")
+            token = self.admin.create_token(name="evil")
+            self.box.run("agent", "join", token.addresses[0], token.token, "--node-id", "evil", "--state-dir", "evil")
+            own = [self.box.read(f"evil/trust/current/{name}.pem").encode() for name in ("key", "cert", "ca")]
+            server = grpc.server(futures.ThreadPoolExecutor(1))
+            self.addCleanup(lambda: server.stop(None).wait())
+            port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(own[0], own[1])], own[2], True))
+            server.start()
+            with muster.Client(f"127.0.0.1:{port}") as client, self.assertRaises(muster.Unavailable):
                 client.nodes()
 
     def test_a_key_that_others_may_read_is_refused(self):

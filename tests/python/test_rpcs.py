@@ -1,5 +1,6 @@
 """Every call of every public service has a method, and that method makes that call."""
 
+import ast
 import inspect
 import tempfile
 import unittest
@@ -56,6 +57,13 @@ class Rpcs(unittest.TestCase):
             generated = stream.read()
         self.assertIn("types check agent job_spec job node trust member authority", generated)
         self.assertGreaterEqual(len(SERVICES), 6)
+
+    def test_type_checkers_see_the_names_that_there_are(self):
+        with open(f"{sandbox.PACKAGE}/muster/__init__.py", encoding="utf-8") as stream:
+            tree = ast.parse(stream.read())
+        block = next(one for one in tree.body if isinstance(one, ast.If))
+        seen = {alias.asname for one in block.body for alias in one.names}
+        self.assertEqual(seen | {"__version__"}, set(muster.__all__))
 
     def test_every_method_makes_its_call(self):
         recorder = Recorder()
