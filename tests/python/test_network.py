@@ -9,7 +9,9 @@ import sandbox
 
 import grpc
 import muster
+import muster.credentials
 from muster import MemberKind
+from muster.v1 import node_pb2, node_pb2_grpc
 
 
 class Network(unittest.TestCase):
@@ -98,6 +100,14 @@ class Network(unittest.TestCase):
             server.start()
             with muster.Client(f"127.0.0.1:{port}") as client, self.assertRaises(muster.Unavailable):
                 client.nodes()
+            # Also by the name that its certificate has.
+            user = muster.credentials.load(muster.credentials.user_trust_directory())
+            channel = grpc.secure_channel(
+                f"127.0.0.1:{port}", grpc.ssl_channel_credentials(user.authorities, user.key, user.certificate),
+                [("grpc.ssl_target_name_override", "evil.agent")])
+            with channel, self.assertRaises(grpc.RpcError) as caught:
+                node_pb2_grpc.NodeServiceStub(channel).ListNodes(node_pb2.ListNodesRequest(), timeout=20)
+            self.assertIs(caught.exception.code(), grpc.StatusCode.UNAVAILABLE)
 
     def test_a_key_that_others_may_read_is_refused(self):
         with self.box.entered():
