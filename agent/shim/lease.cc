@@ -1,7 +1,6 @@
 #include "agent/shim/lease.h"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -114,37 +113,6 @@ void Unlock(UniqueFd& fd) {
   fd.Reset();
 }
 
-bool CanBind(int family, uint16_t port, std::string& reason) {
-  const UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd) {
-    // A machine without this family.
-    if (errno == EAFNOSUPPORT) return true;
-    reason = ErrnoText(errno);
-    return false;
-  }
-  const int on = 1;
-  // As every server does: connections that are winding down do not keep a port.
-  (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  int result = 0;
-  if (family == AF_INET6) {
-    (void)::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-    sockaddr_in6 address = {};
-    address.sin6_family = AF_INET6;
-    address.sin6_addr = in6addr_any;
-    address.sin6_port = htons(port);
-    result = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  } else {
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_ANY);
-    address.sin_port = htons(port);
-    result = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  }
-  if (result == 0 || (family == AF_INET6 && errno == EADDRNOTAVAIL)) return true;
-  reason = ErrnoText(errno);
-  return false;
-}
-
 }  // namespace
 
 std::string EncodeFileName(std::string_view text) {
@@ -165,8 +133,8 @@ std::string EncodeFileName(std::string_view text) {
   return out;
 }
 
-bool PortIsFree(uint16_t port, std::string& reason) {
-  return CanBind(AF_INET, port, reason) && CanBind(AF_INET6, port, reason);
+uint16_t CompanionPort(uint32_t port) {
+  return __builtin_bswap16(static_cast<uint16_t>(port + 100));
 }
 
 LeaseDirectory OpenLeaseDirectory(const std::string& wanted, std::string& problem) {
@@ -222,27 +190,70 @@ std::string LeaseSet::TakeSlot(uint32_t slot) {
   return "";
 }
 
-std::string LeaseSet::TakePort(uint32_t wanted, uint32_t& port) {
-  port = 0;
+std::string LeaseSet::TryPort(uint32_t candidate, PortHold& hold) {
+  const std::string name = "port " + std::to_string(candidate);
+  std::optional<std::string> holder;
+  std::string reason;
+  UniqueFd fd = Lock("port." + std::to_string(candidate), holder, reason);
+  if (holder) return name + " is in use by " + *holder;
+  if (!fd) return name + ": " + reason;
+  if (!hold.Take(static_cast<uint16_t>(candidate), reason)) {
+    Unlock(fd);
+    return name + " is in use by another program: " + reason;
+  }
+  port_ = std::move(fd);
+  return "";
+}
+
+std::string LeaseSet::TryCompanion(uint32_t port) {
+  const uint16_t companion = CompanionPort(port);
+  const std::string name = "port " + std::to_string(companion);
+  std::optional<std::string> holder;
+  std::string reason;
+  UniqueFd fd = Lock("port." + std::to_string(companion), holder, reason);
+  if (holder) return name + " is in use by " + *holder;
+  if (!fd) return name + ": " + reason;
+  // By IPv4 only: the library that uses it knows nothing else.
+  if (!BindEverywhere(AF_INET, companion, reason) && !reason.empty()) {
+    Unlock(fd);
+    return name + " is in use by another program: " + reason;
+  }
+  companion_ = std::move(fd);
+  return "";
+}
+
+std::string LeaseSet::TakePort(uint32_t wanted, bool companion, PortHold& hold, Port& port) {
+  port = {};
   if (wanted > 65535) return "port " + std::to_string(wanted) + " is no port: at most 65535";
   const uint32_t first = wanted != 0 ? wanted : kFirstPort;
   const uint32_t last = wanted != 0 ? wanted : kLastPort;
   std::string problem;
+  // The first free one whose companion is not.
+  uint32_t second_best = 0;
+  std::string companion_problem;
   for (uint32_t candidate = first; candidate <= last; ++candidate) {
-    std::optional<std::string> holder;
-    std::string reason;
-    UniqueFd fd = Lock("port." + std::to_string(candidate), holder, reason);
-    if (holder) {
-      problem = "port " + std::to_string(candidate) + " is in use by " + *holder;
-    } else if (!fd) {
-      problem = "port " + std::to_string(candidate) + ": " + reason;
-    } else if (PortIsFree(static_cast<uint16_t>(candidate), reason)) {
-      port_ = std::move(fd);
-      port = candidate;
+    problem = TryPort(candidate, hold);
+    if (!problem.empty()) continue;
+    const std::string missing = companion ? TryCompanion(candidate) : "";
+    if (missing.empty()) {
+      port.number = candidate;
       return "";
-    } else {
-      Unlock(fd);
-      problem = "port " + std::to_string(candidate) + " is in use by another program: " + reason;
+    }
+    if (second_best == 0) {
+      second_best = candidate;
+      companion_problem = missing;
+    }
+    hold.Release();
+    ReleasePort();
+  }
+  if (second_best != 0) {
+    problem = TryPort(second_best, hold);
+    if (problem.empty()) {
+      port.number = second_best;
+      port.warning = "PT_ENABLE_INTER_HOST_CACHING needs a second port beside master port " +
+                     std::to_string(second_best) + ", and " + companion_problem +
+                     " (choose another master_port)";
+      return "";
     }
   }
   if (wanted != 0) return problem;
@@ -257,7 +268,10 @@ void LeaseSet::ReleaseSlot(uint32_t slot) {
   slots_.erase(it);
 }
 
-void LeaseSet::ReleasePort() { Unlock(port_); }
+void LeaseSet::ReleasePort() {
+  Unlock(port_);
+  Unlock(companion_);
+}
 
 void LeaseSet::ReleaseAll() {
   for (auto& [slot, fd] : slots_) Unlock(fd);

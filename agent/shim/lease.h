@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "agent/shim/port_hold.h"
 #include "common/io/unique_fd.h"
 
 namespace muster::shim {
@@ -33,11 +34,17 @@ class LeaseSet {
   // Takes a slot of the node. Empty on success, else what is wrong, with the present holder.
   std::string TakeSlot(uint32_t slot);
 
-  // Reserves `wanted`, or with 0 the first free port from 29500 to 29999. A reserved port is locked
-  // against other launches and was seen to be free; it is not kept bound, because a rank must be
-  // able to bind it. So a program that is not launched by Muster can still take it. Empty on
-  // success.
-  std::string TakePort(uint32_t wanted, uint32_t& port);
+  struct Port {
+    uint32_t number = 0;
+    // Things that the user should know.
+    std::string warning;
+  };
+  // Reserves `wanted`, or with 0 the first free port from 29500 to 29999: locked against other
+  // launches, and held by `hold` against everybody else until that is released, because a rank must
+  // be able to bind it then. With `companion` the port that belongs to it (CompanionPort) is wanted
+  // as well: it is locked, too, and a port without a free one is taken only when it was asked for,
+  // or there is no other. Empty on success.
+  std::string TakePort(uint32_t wanted, bool companion, PortHold& hold, Port& port);
 
   void ReleaseSlot(uint32_t slot);
   void ReleasePort();
@@ -48,18 +55,23 @@ class LeaseSet {
   // it.
   UniqueFd Lock(const std::string& name, std::optional<std::string>& holder, std::string& problem);
 
+  std::string TryPort(uint32_t candidate, PortHold& hold);
+  std::string TryCompanion(uint32_t port);
+
   LeaseDirectory directory_;
   std::string node_id_;
   std::string holder_;
   std::map<uint32_t, UniqueFd> slots_;
   UniqueFd port_;
+  UniqueFd companion_;
 };
 
 // `text` with every byte outside [A-Za-z0-9._-] as %XX, so that it is one file name.
 std::string EncodeFileName(std::string_view text);
 
-// True when TCP `port` can be bound on every local address, by IPv4 and where there is any by IPv6.
-// Else `reason` says why not.
-bool PortIsFree(uint16_t port, std::string& reason);
+// The port beside the rendezvous port that ranks of Gaudi use when PT_ENABLE_INTER_HOST_CACHING is
+// set: 100 above it, with its bytes swapped, because the library stores it in the order of the
+// host.
+uint16_t CompanionPort(uint32_t port);
 
 }  // namespace muster::shim

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
+#include <string_view>
 #include <utility>
 
 #include "agent/shim/exec_image.h"
@@ -177,9 +178,21 @@ void Supervisor::TakeLeases() {
     if (!problem.empty()) problems_.push_back({"slot-lease", problem});
   }
   if (bootstrap_.reserve_port()) {
-    problem = leases_->TakePort(bootstrap_.port(), port_);
+    problem = leases_->TakePort(bootstrap_.port(), WantsCompanionPort(), port_hold_, port_);
     if (!problem.empty()) problems_.push_back({"port", problem});
   }
+}
+
+// Whether ranks of this node will use the port beside the rendezvous port.
+bool Supervisor::WantsCompanionPort() const {
+  if (bootstrap_.ranks().empty()) return false;
+  constexpr std::string_view kName = "PT_ENABLE_INTER_HOST_CACHING=";
+  for (const std::string& pair : bootstrap_.ranks(0).env()) {
+    if (!pair.starts_with(kName)) continue;
+    const std::string_view value = std::string_view(pair).substr(kName.size());
+    return !value.empty() && value != "0" && value != "false";
+  }
+  return false;
 }
 
 void Supervisor::EndPrepare(std::vector<Problem> problems, const std::vector<std::string>& paths) {
@@ -190,7 +203,9 @@ void Supervisor::EndPrepare(std::vector<Problem> problems, const std::vector<std
   }
   internal::ShimRecord record;
   if (problems_.empty()) {
-    record.mutable_prepared()->set_port(port_);
+    record.mutable_prepared()->set_port(port_.number);
+    if (!port_.warning.empty()) record.mutable_prepared()->add_warnings(port_.warning);
+    port_hold_.Answer();
     journal_.Add(std::move(record), /*durable=*/false);
     phase_ = Phase::kPrepared;
     if (early_run_) StartRanks(*std::exchange(early_run_, std::nullopt));
@@ -201,6 +216,7 @@ void Supervisor::EndPrepare(std::vector<Problem> problems, const std::vector<std
     told.set_check(reason.check);
     told.set_message(reason.message);
   }
+  port_hold_.Release();
   if (leases_) leases_->ReleaseAll();
   journal_.Add(std::move(record), /*durable=*/true);
   phase_ = Phase::kFailed;
@@ -267,6 +283,8 @@ void Supervisor::StartRanks(const Strings& added) {
   if (phase_ == Phase::kChecking) early_run_ = added;
   if (phase_ != Phase::kPrepared) return;
   phase_ = Phase::kRunning;
+  // Rank 0 binds it.
+  port_hold_.Release();
   environment_.oom_watch.Open();
   for (const auto& rank : ranks_) rank->Start(added);
   // The environments are gone now; their memory goes back to the kernel.
@@ -319,7 +337,8 @@ SteadyTime Supervisor::NextDeadline() const {
   SteadyTime next = Now() + kLinger;
   for (const OptionalTime& time :
        {journal_.deadline(), growth_.deadline(), checks_end_, lease_end_, kill_at_, next_pass_,
-        cleanup_end_, next_log_check_, next_stall_look_, next_retry_, linger_end_, fake_end_}) {
+        cleanup_end_, next_log_check_, next_stall_look_, next_retry_, linger_end_, fake_end_,
+        port_hold_.deadline()}) {
     if (time) next = std::min(next, *time);
   }
   return next;
@@ -343,6 +362,7 @@ void Supervisor::OnTime(SteadyTime now) {
                         std::to_string(kChecksTime.count()) + " s: a file system does not answer"}},
         {});
   }
+  port_hold_.OnTime(now);
   AfterEnds();
   if (kill_at_ && now >= *kill_at_) {
     kill_at_.reset();

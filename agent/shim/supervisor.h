@@ -25,6 +25,7 @@
 #include "agent/shim/lease.h"
 #include "agent/shim/log_growth.h"
 #include "agent/shim/poller.h"
+#include "agent/shim/port_hold.h"
 #include "agent/shim/process_setup.h"
 #include "agent/shim/process_tree.h"
 #include "agent/shim/rank_process.h"
@@ -58,6 +59,7 @@ class Supervisor {
   int TakeLock();
   void Prepare();
   void TakeLeases();
+  bool WantsCompanionPort() const;
   void EndPrepare(std::vector<Problem> problems, const std::vector<std::string>& paths);
   void MakeRanks(const std::vector<std::string>& paths);
   void HandleRequest(const internal::ShimRequest& request);
@@ -102,12 +104,14 @@ class Supervisor {
   UniqueFd cgroup_lock_;
   UniqueFd signals_;
   std::optional<LeaseSet> leases_;
+  // The rendezvous port, until the ranks are started or never will be.
+  PortHold port_hold_{poller_};
   std::vector<std::unique_ptr<RankProcess>> ranks_;
 
   ExecChecker checker_{poller_};
   // Found so far.
   std::vector<Problem> problems_;
-  uint32_t port_ = 0;
+  LeaseSet::Port port_;
 
   Phase phase_ = Phase::kChecking;
   bool stopping_ = false;

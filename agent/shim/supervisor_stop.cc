@@ -237,6 +237,7 @@ void Supervisor::Finish() {
   cleanup_end_.reset();
   kill_at_.reset();
   next_log_check_.reset();
+  port_hold_.Release();
   for (const auto& rank : ranks_) rank->CloseLog();
 
   internal::ShimRecord record;
