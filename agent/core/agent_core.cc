@@ -32,11 +32,12 @@ constexpr char kUnknownHere[] =
 }  // namespace
 
 AgentCore::AgentCore(Executor& executor, AgentStore& store, Launcher& launcher, UserGate& users,
-                     AgentObserver& observer, AgentOptions options)
+                     RendezvousNetwork& network, AgentObserver& observer, AgentOptions options)
     : executor_(executor),
       store_(store),
       launcher_(launcher),
       users_(users),
+      network_(network),
       observer_(observer),
       options_(std::move(options)),
       session_(executor, *this) {}
@@ -238,8 +239,8 @@ void AgentCore::OnRecord(const AttemptId& id, const internal::ShimRecord& record
            fmt::format("records of the shim are missing {} from={} to={}", Describe(id),
                        attempt.shim_index() + 1, record.index() - 1));
   }
-  std::vector<std::string> addresses(options_.facts.addresses().begin(),
-                                     options_.facts.addresses().end());
+  std::vector<std::string> addresses;
+  if (record.has_prepared()) addresses = ProposedAddresses(attempt);
   JournalFactsOf(FactsOf(attempt, record, addresses, live_[id].inspection));
 }
 
@@ -356,6 +357,7 @@ void AgentCore::ReconcileAll() {
     Perform(action);
     ScheduleReconcile();
   }
+  StartProbes();
 }
 
 void AgentCore::Perform(const Action& action) {

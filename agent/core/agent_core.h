@@ -16,9 +16,11 @@
 // * An assignment counts only if its generation is newer than the one held. An attempt that is held
 //   and missing from a snapshot is stopped and forgotten. RELEASED forgets, once nothing runs.
 // * An attempt is run only if this very journal saw it prepared, so ranks never start twice.
-// * Nothing is launched before the UserGate has said what the ranks run as, and the NodeInspector
-// that
-//   nothing is in the way.
+// * Nothing is launched before the UserGate has said what the ranks run as, nor on rank 0's node
+//   before the address that the job asks for is known to be one of the node, nor before the
+//   NodeInspector has found nothing in the way.
+// * The probe of an assignment is answered once in every life of the agent, as long as the
+//   assignment is the newest; an answer that comes twice does no harm.
 // * A shim that died without its last record: everything it started is killed, ranks without an
 // exit
 //   record are lost, and the attempt is stopped. No status is ever invented.
@@ -46,6 +48,7 @@
 #include "agent/core/launcher.h"
 #include "agent/core/node_inspector.h"
 #include "agent/core/reconciler.h"
+#include "agent/core/rendezvous_network.h"
 #include "agent/core/user_gate.h"
 #include "agent/session/coordinator_session.h"
 #include "common/base/executor.h"
@@ -113,7 +116,7 @@ class AgentCore final : private Launcher::Observer, private CoordinatorSession::
  public:
   // References outlive the core.
   AgentCore(Executor& executor, AgentStore& store, Launcher& launcher, UserGate& users,
-            AgentObserver& observer, AgentOptions options);
+            RendezvousNetwork& network, AgentObserver& observer, AgentOptions options);
   ~AgentCore() override;
   AgentCore(const AgentCore&) = delete;
   AgentCore& operator=(const AgentCore&) = delete;
@@ -150,6 +153,8 @@ class AgentCore final : private Launcher::Observer, private CoordinatorSession::
     uint32_t launches = 0;
     // What was found before the launch, until it is told with Prepared.
     Inspection inspection;
+    // Generation of the newest assignment whose probe was begun; 0: none.
+    uint64_t probe_generation = 0;
   };
 
   // Launcher::Observer
@@ -187,12 +192,19 @@ class AgentCore final : private Launcher::Observer, private CoordinatorSession::
   // True when the launch of `id`, which waited for an answer, is still to be made; otherwise
   // everything is seen to.
   bool GoesOn(const AttemptId& id);
-  void InspectAs(const AttemptId& id, const RunAs& user);
+  // The steps of a launch, in this order.
+  void ComposeAs(const AttemptId& id, const RunAs& user);
+  void InspectAs(const AttemptId& id, const RunAs& user, internal::ShimBootstrap bootstrap);
   void LaunchAs(const AttemptId& id, const RunAs& user, internal::ShimBootstrap bootstrap,
                 Inspection inspection);
   void RefuseLaunch(const AttemptId& id, const std::vector<v1::Problem>& problems);
   void RefuseLaunch(const AttemptId& id, const std::string& check, const std::string& reason);
   void TellDeed(Deed::Kind kind, const AttemptId& id, std::string user, std::string detail);
+  // agent_core_probe.cc
+  // Where ranks could meet on this node, the preferred first; none where the job names an address.
+  std::vector<std::string> ProposedAddresses(const internal::JournalAttempt& attempt);
+  void StartProbes();
+  void OnProbed(const AttemptId& id, uint64_t generation, std::vector<v1::ProbedAddress> answers);
   void Forget(const AttemptId& id);
   void ScheduleFlush();
   void FlushEvents();
@@ -209,6 +221,7 @@ class AgentCore final : private Launcher::Observer, private CoordinatorSession::
   AgentStore& store_;
   Launcher& launcher_;
   UserGate& users_;
+  RendezvousNetwork& network_;
   AgentObserver& observer_;
   AgentOptions options_;
   AgentState state_;

@@ -26,7 +26,7 @@ void AgentCore::Launch(const AttemptId& id) {
                  if (alive.expired() || !GoesOn(id)) return;
                  if (!user.ok())
                    return RefuseLaunch(id, "user", std::string(user.status().message()));
-                 InspectAs(id, *user);
+                 ComposeAs(id, *user);
                });
 }
 
@@ -50,7 +50,7 @@ std::optional<milliseconds> AgentCore::StopAfter(const v1::LaunchSpec& launch) c
   return of_job || !options_.ephemeral_after ? of_job : kEphemeralStopAfter;
 }
 
-void AgentCore::InspectAs(const AttemptId& id, const RunAs& user) {
+void AgentCore::ComposeAs(const AttemptId& id, const RunAs& user) {
   const v1::LaunchSpec& launch = state_.attempts.at(id).assignment().launch();
   ComposeContext context;
   context.attempt = id;
@@ -63,15 +63,30 @@ void AgentCore::InspectAs(const AttemptId& id, const RunAs& user) {
   if (!bootstrap.ok()) {
     return RefuseLaunch(id, "environment", std::string(bootstrap.status().message()));
   }
-  if (options_.inspector == nullptr) return LaunchAs(id, user, *std::move(bootstrap), {});
+  const std::string& asked = launch.rendezvous().address();
+  if (asked.empty()) return InspectAs(id, user, *std::move(bootstrap));
   live_[id].shim = ShimState::kAwaited;
-  const InspectionRequest request{id, launch, user, *bootstrap};
-  options_.inspector->Inspect(request, [this, id, user, composed = *bootstrap,
-                                        alive = std::weak_ptr<int>(alive_)](Inspection inspection) {
-    if (alive.expired() || !GoesOn(id)) return;
-    if (!inspection.problems.empty()) return RefuseLaunch(id, inspection.problems);
-    LaunchAs(id, user, composed, std::move(inspection));
-  });
+  const auto made = std::make_shared<internal::ShimBootstrap>(*std::move(bootstrap));
+  network_.CheckOwn(
+      asked, [this, id, user, made, alive = std::weak_ptr<int>(alive_)](const absl::Status& own) {
+        if (alive.expired() || !GoesOn(id)) return;
+        if (!own.ok()) return RefuseLaunch(id, "master-addr", std::string(own.message()));
+        InspectAs(id, user, std::move(*made));
+      });
+}
+
+void AgentCore::InspectAs(const AttemptId& id, const RunAs& user,
+                          internal::ShimBootstrap bootstrap) {
+  if (options_.inspector == nullptr) return LaunchAs(id, user, std::move(bootstrap), {});
+  live_[id].shim = ShimState::kAwaited;
+  const auto made = std::make_shared<internal::ShimBootstrap>(std::move(bootstrap));
+  const InspectionRequest request{id, state_.attempts.at(id).assignment().launch(), user, *made};
+  options_.inspector->Inspect(
+      request, [this, id, user, made, alive = std::weak_ptr<int>(alive_)](Inspection inspection) {
+        if (alive.expired() || !GoesOn(id)) return;
+        if (!inspection.problems.empty()) return RefuseLaunch(id, inspection.problems);
+        LaunchAs(id, user, std::move(*made), std::move(inspection));
+      });
 }
 
 void AgentCore::LaunchAs(const AttemptId& id, const RunAs& user, internal::ShimBootstrap bootstrap,

@@ -256,6 +256,16 @@ void ApplyPlacements(std::span<const v1::RankPlacement> placements,
   }
 }
 
+std::string VariableOfFirstRank(const internal::ShimBootstrap& bootstrap, std::string_view name) {
+  if (bootstrap.ranks().empty()) return "";
+  for (const std::string& pair : bootstrap.ranks(0).env()) {
+    if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=') {
+      return pair.substr(name.size() + 1);
+    }
+  }
+  return "";
+}
+
 internal::ShimRun ComposeRun(const v1::Rendezvous& rendezvous) {
   internal::ShimRun run;
   run.add_env(fmt::format("MASTER_ADDR={}", rendezvous.address()));

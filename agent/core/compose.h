@@ -68,6 +68,9 @@ void ApplyPlacements(std::span<const v1::RankPlacement> placements,
 // MASTER_ADDR and MASTER_PORT for ShimRun.
 internal::ShimRun ComposeRun(const v1::Rendezvous& rendezvous);
 
+// Value of an environment variable of the first rank; empty when it has none.
+std::string VariableOfFirstRank(const internal::ShimBootstrap& bootstrap, std::string_view name);
+
 // True for variables that mean something to one user only: directories, sessions and sockets of a
 // login.
 bool IsPersonal(std::string_view name);

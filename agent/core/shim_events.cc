@@ -2,6 +2,8 @@
 
 #include <google/protobuf/util/time_util.h>
 
+#include <utility>
+
 #include "agent/core/agent_state.h"
 
 namespace muster {
@@ -223,6 +225,15 @@ JournalFacts FactsOfNothing(const JournalAttempt& attempt, const std::string& lo
     }
   }
   adder.Add().mutable_attempt_stopped();
+  return facts;
+}
+
+JournalFacts FactsOfProbe(const JournalAttempt& attempt, std::vector<v1::ProbedAddress> answers,
+                          WallTime now) {
+  JournalFacts facts = FactsFor(attempt);
+  Adder adder(facts, Nanoseconds(now));
+  v1::RendezvousProbed& probed = *adder.Add().mutable_rendezvous_probed();
+  for (v1::ProbedAddress& answer : answers) *probed.add_addresses() = std::move(answer);
   return facts;
 }
 

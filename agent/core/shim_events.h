@@ -41,4 +41,8 @@ internal::JournalFacts FactsOfDeath(const internal::JournalAttempt& attempt,
 internal::JournalFacts FactsOfNothing(const internal::JournalAttempt& attempt,
                                       const std::string& lost_reason, WallTime now);
 
+// Which addresses of the rendezvous the node can reach.
+internal::JournalFacts FactsOfProbe(const internal::JournalAttempt& attempt,
+                                    std::vector<v1::ProbedAddress> answers, WallTime now);
+
 }  // namespace muster

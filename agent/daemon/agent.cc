@@ -120,6 +120,7 @@ absl::Status Agent::Start() {
   options.agent_instance_id = fmt::format("{:016x}", RandomNumber());
   options.boot_id = *boot_id;
   if (!cgroup.empty()) options.capabilities.push_back("cgroup-kill");
+  options.capabilities.push_back("rendezvous-probe");
   options.facts =
       CollectFacts({.slots = config_.slots,
                     .addresses = config_.addresses,
@@ -140,7 +141,10 @@ absl::Status Agent::Start() {
   inspector_ = std::make_unique<PlacingInspector>(
       loop_, [devices = options.facts.devices()] { return devices; }, "");
   options.inspector = inspector_.get();
-  core_ = std::make_unique<AgentCore>(loop_, store_, *launcher_, *users_,
+  network_ = std::make_unique<SystemRendezvous>(
+      loop_, SystemRendezvous::Options{.addresses = {options.facts.addresses().begin(),
+                                                     options.facts.addresses().end()}});
+  core_ = std::make_unique<AgentCore>(loop_, store_, *launcher_, *users_, *network_,
                                       static_cast<AgentObserver&>(*this), std::move(options));
 
   const Dialer dialer =

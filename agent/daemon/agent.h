@@ -12,6 +12,7 @@
 #include "agent/daemon/audit_events.h"
 #include "agent/daemon/certificate_keeper.h"
 #include "agent/daemon/config.h"
+#include "agent/node/system_rendezvous.h"
 #include "agent/node/system_user_gate.h"
 #include "agent/rpc/log_client.h"
 #include "agent/rpc/session_client.h"
@@ -80,6 +81,7 @@ class Agent final : private AgentObserver {
   std::unique_ptr<LogShipper> shipper_;
   std::unique_ptr<SystemUserGate> users_;
   std::unique_ptr<NodeInspector> inspector_;
+  std::unique_ptr<SystemRendezvous> network_;
   std::unique_ptr<AgentCore> core_;
   std::unique_ptr<LogClient> logs_;
   std::unique_ptr<SessionClient> session_;

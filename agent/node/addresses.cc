@@ -4,6 +4,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -116,6 +117,47 @@ std::vector<std::string> OrderAddresses(const std::vector<InterfaceAddress>& fou
     }
   }
   return addresses;
+}
+
+std::vector<std::string> MatchSocketInterfaces(const std::vector<InterfaceAddress>& found,
+                                               std::string_view socket_ifname,
+                                               const std::set<std::string>& excluded) {
+  std::vector<std::string> addresses;
+  const auto matches = [&](const std::string& interface) {
+    std::string_view rest = socket_ifname;
+    while (!rest.empty()) {
+      const std::string_view prefix = rest.substr(0, rest.find(','));
+      rest.remove_prefix(std::min(prefix.size() + 1, rest.size()));
+      if (!prefix.empty() && interface.starts_with(prefix)) return true;
+    }
+    return false;
+  };
+  for (const InterfaceAddress& one : found) {
+    if (one.ipv6 || one.link_local || excluded.contains(one.interface)) continue;
+    if (!matches(one.interface)) continue;
+    if (std::find(addresses.begin(), addresses.end(), one.address) == addresses.end()) {
+      addresses.push_back(one.address);
+    }
+  }
+  return addresses;
+}
+
+std::set<std::string> GaudiInterfaces(const std::vector<InterfaceAddress>& found,
+                                      const std::string& sysfs) {
+  std::set<std::string> interfaces;
+  for (const InterfaceAddress& one : found) {
+    // An alias, "eth0:1", is of the interface before the colon.
+    const std::string path =
+        sysfs + "/class/net/" + one.interface.substr(0, one.interface.find(':')) + "/device/driver";
+    std::array<char, 4096> target = {};
+    const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
+    if (length <= 0) continue;
+    const std::string_view driver(target.data(), static_cast<size_t>(length));
+    if (driver.substr(driver.rfind('/') + 1).find("habanalabs") != std::string_view::npos) {
+      interfaces.insert(one.interface);
+    }
+  }
+  return interfaces;
 }
 
 }  // namespace muster

@@ -33,4 +33,16 @@ std::set<std::string> ParseDefaultRouteInterfaces(std::string_view route_table);
 std::vector<std::string> OrderAddresses(const std::vector<InterfaceAddress>& found,
                                         const std::set<std::string>& default_route_interfaces);
 
+// Addresses of the interfaces that HCCL_SOCKET_IFNAME means: a list of prefixes of names, with
+// commas between them; IPv4 only, as HCCL has it, and never an interface of `excluded`. Link-local
+// addresses and repetitions are left out.
+std::vector<std::string> MatchSocketInterfaces(const std::vector<InterfaceAddress>& found,
+                                               std::string_view socket_ifname,
+                                               const std::set<std::string>& excluded);
+
+// Interfaces of Gaudi cards, which carry no sockets: those of `found` whose driver is of Habana
+// Labs. `sysfs`: where /sys is.
+std::set<std::string> GaudiInterfaces(const std::vector<InterfaceAddress>& found,
+                                      const std::string& sysfs = "/sys");
+
 }  // namespace muster

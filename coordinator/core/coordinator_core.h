@@ -60,6 +60,12 @@ struct CoordinatorOptions {
   Duration prepare_failure_window = std::chrono::seconds(2);
   // A node that has not confirmed a stop this long after the grace ran out is given up as lost.
   Duration stop_confirmation_limit = std::chrono::seconds(60);
+  // Before ranks on several nodes start, every node tries to reach the rendezvous. Of no use where
+  // all agents are on one machine.
+  bool probe_rendezvous = false;
+  // A node that has not said, so much longer than a lease after all nodes were prepared, what it
+  // reaches counts as reaching nothing. One whose agent is away is lost by then, or back.
+  Duration probe_margin = std::chrono::seconds(5);
   // Jobs that ended are forgotten, the oldest first, when there are more than this many, or when
   // they have more ranks than this together. The newest one is always kept.
   size_t max_ended_jobs = 1000;

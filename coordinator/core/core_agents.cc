@@ -1,6 +1,8 @@
 // The part of the core that deals with agents: Hello, events, contact, and what nodes are told.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "common/base/annotate.h"
@@ -8,6 +10,7 @@
 #include "coordinator/core/core_impl.h"
 #include "coordinator/core/job_text.h"
 #include "coordinator/core/proto_time.h"
+#include "coordinator/core/rendezvous.h"
 #include "coordinator/core/scheduler.h"
 #include "coordinator/plan/plan_job.h"
 #include "coordinator/session/event_window.h"
@@ -125,6 +128,8 @@ void CoordinatorCore::Impl::OnHello(SessionHandle handle, const v1::Hello& hello
   node.identity.Take(node.record, hello);
   node.record.set_acked_event_seq(acked);
   node.greeted_steady_ns = hello.steady_ns();
+  node.can_probe = std::find(hello.capabilities().begin(), hello.capabilities().end(),
+                             kProbeCapability) != hello.capabilities().end();
   *node.record.mutable_facts() = hello.facts();
   *node.record.mutable_last_welcome() = ToTimestamp(executor_.clock().WallNow());
   dirty_nodes_.insert(id);
@@ -168,6 +173,9 @@ void CoordinatorCore::Impl::Welcome(SessionHandle handle) {
   *welcome.mutable_heartbeat_interval() = ToProtoDuration(terms.heartbeat_interval);
   *welcome.mutable_lease_ttl() = ToProtoDuration(terms.lease_ttl);
   welcome.set_acked_event_seq(node.record.acked_event_seq());
+  if (options_.probe_rendezvous && node.can_probe.value_or(false)) {
+    welcome.add_capabilities(kProbeCapability);
+  }
   session->Open(std::move(welcome), SnapshotFor(*session));
   Note(NoteLevel::kInfo,
        fmt::format("node joined node={} boot={} journal={} acked_seq={}", node.id.value(),
@@ -230,6 +238,27 @@ void CoordinatorCore::Impl::PublishAssignments(JobEntry& entry) {
       session->Assign(std::move(assignment));
     }
   }
+}
+
+std::optional<ProbeView> CoordinatorCore::Impl::ProbeViewOf(const JobRecord& job) const {
+  const AttemptRecord* const attempt = job.live_attempt();
+  if (!options_.probe_rendezvous || job.state != v1::Job::PREPARING || attempt == nullptr ||
+      !MayProbe(*attempt)) {
+    return std::nullopt;
+  }
+  ProbeView view;
+  const NodeProgress& first = attempt->nodes[RendezvousNode(*attempt)];
+  const std::set<std::string> proposed(first.addresses.begin(), first.addresses.end());
+  for (uint32_t i = 0; i < attempt->nodes.size(); ++i) {
+    const NodeEntry* const node = nodes_.Find(attempt->nodes[i].node);
+    if (node == nullptr || !node->can_probe.has_value()) return std::nullopt;
+    if (*node->can_probe) view.able.push_back(i);
+    if (node->record.boot_id() == first.boot_id) continue;
+    for (const std::string& address : node->record.facts().addresses()) {
+      if (proposed.contains(address)) view.ambiguous.insert(address);
+    }
+  }
+  return view;
 }
 
 void CoordinatorCore::Impl::TryRelease(JobEntry& entry, const AttemptRecord& attempt,

@@ -38,7 +38,9 @@ CoordinatorCore::Impl::Impl(CoordinatorOptions options, Executor& executor, Stor
       executor_(executor),
       store_(store),
       random_(std::move(random)),
-      limits_{options_.prepare_failure_window, options_.stop_confirmation_limit},
+      limits_{.prepare_failure_window = options_.prepare_failure_window,
+              .stop_confirmation_limit = options_.stop_confirmation_limit,
+              .probe_rendezvous = options_.probe_rendezvous},
       nodes_({options_.heartbeat_interval, options_.lease_ttl}, options_.max_heartbeats_per_second),
       watches_(nodes_) {}
 
@@ -142,6 +144,7 @@ void CoordinatorCore::Impl::DecideAll() {
 
 void CoordinatorCore::Impl::DecideFor(JobEntry& entry) {
   const TimePoint now = executor_.clock().Now();
+  limits_.probe_limit = nodes_.terms().lease_ttl + options_.probe_margin;
   for (int round = 0; round < kMaxRounds; ++round) {
     const JobRecord& job = entry.record;
     std::optional<Placement> placement;
@@ -159,8 +162,9 @@ void CoordinatorCore::Impl::DecideFor(JobEntry& entry) {
         look_again = *entry.placed_at + kPlacementInterval;
       }
     }
-    Decision decision =
-        Decide(job, entry.times, placement.has_value() ? &*placement : nullptr, limits_, now);
+    const std::optional<ProbeView> probe = ProbeViewOf(job);
+    Decision decision = Decide(job, entry.times, placement.has_value() ? &*placement : nullptr,
+                               probe.has_value() ? &*probe : nullptr, limits_, now);
     if (decision.events.empty()) {
       std::optional<TimePoint> wake = decision.wake;
       if (look_again.has_value() && (!wake.has_value() || *look_again < *wake)) wake = look_again;

@@ -142,6 +142,9 @@ class CoordinatorCore::Impl {
   // Adds to an assignment what the node is to launch. False when it cannot be said.
   bool AddLaunch(JobEntry& entry, const AttemptRecord& attempt, uint32_t node_index,
                  v1::Assignment& assignment);
+  // Who can probe the rendezvous of a job that may. Nothing where that is not needed, or not known:
+  // a node has not greeted this coordinator yet.
+  std::optional<ProbeView> ProbeViewOf(const JobRecord& job) const;
   // Records which attempts have lost this node, for its state and identity as they are now.
   void CheckAttempts(const NodeEntry& node);
   void LoseNode(const AttemptNodeRef& ref, std::string reason, bool fenced);

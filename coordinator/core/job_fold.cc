@@ -53,6 +53,16 @@ class ReportFold {
     TouchNode();
   }
 
+  void OnProbed(const v1::RendezvousProbed& event) {
+    if (attempt_.over() || attempt_.rendezvous.has_value() || !node_.probe_asked ||
+        node_.probed.has_value() || node_.settled()) {
+      return;
+    }
+    node_.probed.emplace(event.addresses().begin(), event.addresses().end());
+    ++attempt_.probes_answered;
+    TouchNode();
+  }
+
   void OnPrepareFailed(const v1::PrepareFailed& event) {
     if (node_.phase == JobNode::LOST) return SetGone();
     if (attempt_.over() || node_.settled()) return;
@@ -348,6 +358,7 @@ void FoldReport(JobRecord& job, const internal::AgentReported& report, WallTime 
     case v1::Event::kAttemptStopped:
       return fold.OnAttemptStopped(event.attempt_stopped(), event.event_time());
     case v1::Event::kRendezvousProbed:
+      return fold.OnProbed(event.rendezvous_probed());
     case v1::Event::BODY_NOT_SET:
       return;
   }

@@ -18,7 +18,8 @@ using internal::JobEvent;
 using v1::Job;
 
 constexpr size_t kNamesShown = 1000;
-// Behind those of PREPARED and RUNNING; later orders to stop count on from here.
+// Behind those of PREPARED and RUNNING, and one more when there was a probe between them; later
+// orders to stop count on from here.
 constexpr uint64_t kStoppedGeneration = 3;
 
 Duration GraceOf(const JobRecord& job) {
@@ -72,6 +73,11 @@ std::string PrepareFailures(const AttemptRecord& attempt) {
                      fmt::join(parts, "; "));
 }
 
+// What nodes are told about an attempt with a probe is one generation newer.
+uint64_t ProbeGenerations(const AttemptRecord& attempt) {
+  return attempt.probe.has_value() ? 1 : 0;
+}
+
 Decision DecidePending(const JobRecord& job, const JobTimes& times, const Placement* placement,
                        TimePoint now) {
   Decision decision;
@@ -110,8 +116,31 @@ Decision DecidePending(const JobRecord& job, const JobTimes& times, const Placem
   return decision;
 }
 
+// An attempt whose nodes try where the ranks could meet. Nothing: it starts, or goes on preparing.
+std::optional<Decision> DecideProbing(const JobRecord& job, const AttemptRecord& attempt,
+                                      const JobTimes& times, const PolicyLimits& limits,
+                                      TimePoint now) {
+  Decision decision;
+  if (ProbeAnswered(attempt)) {
+    if (ReachedByAll(attempt).has_value()) return std::nullopt;
+    decision.events.push_back(
+        StopEvent(job, Job::PREPARE_FAILED, DescribeUnreached(attempt, limits.probe_limit)));
+    return decision;
+  }
+  if (attempt.prepared_nodes != attempt.nodes.size()) return std::nullopt;
+  const TimePoint until =
+      std::max(times.probing_since.value_or(now) + limits.probe_limit, times.patience_until);
+  if (now < until) {
+    decision.wake = until;
+  } else {
+    decision.events.push_back(
+        StopEvent(job, Job::PREPARE_FAILED, DescribeUnreached(attempt, limits.probe_limit)));
+  }
+  return decision;
+}
+
 Decision DecidePreparing(const JobRecord& job, const AttemptRecord& attempt, const JobTimes& times,
-                         const PolicyLimits& limits, TimePoint now) {
+                         const ProbeView* probe, const PolicyLimits& limits, TimePoint now) {
   Decision decision;
   if (job.cancel.has_value()) {
     decision.events.push_back(StopForCancel(job, attempt));
@@ -133,6 +162,22 @@ Decision DecidePreparing(const JobRecord& job, const AttemptRecord& attempt, con
       decision.wake = until;
     }
     return decision;
+  }
+  if (limits.probe_rendezvous && MayProbe(attempt)) {
+    if (probe != nullptr) {
+      if (std::optional<internal::ProbeOrdered> order = PlanProbe(job, attempt, *probe)) {
+        *decision.events.emplace_back().mutable_probe_ordered() = *std::move(order);
+        return decision;
+      }
+    } else if (now < deadline) {
+      decision.wake = deadline;
+      return decision;
+    }
+  }
+  if (attempt.probe.has_value()) {
+    if (std::optional<Decision> probing = DecideProbing(job, attempt, times, limits, now)) {
+      return *std::move(probing);
+    }
   }
   if (attempt.prepared_nodes == attempt.nodes.size()) {
     internal::GangStarted* start = decision.events.emplace_back().mutable_gang_started();
@@ -224,32 +269,14 @@ Duration StartTimeout(const JobRecord& job) {
                                        : kDefaultStartTimeout;
 }
 
-v1::Rendezvous ChooseRendezvous(const JobRecord& job, const AttemptRecord& attempt) {
-  const NodeProgress& first = attempt.nodes[attempt.ranks.front().node_index];
-  v1::Rendezvous rendezvous;
-  rendezvous.set_port(first.rendezvous_port);
-  const uint32_t index = attempt.ranks.front().node_index;
-  if (!job.spec->master_addr().empty()) {
-    rendezvous.set_address(job.spec->master_addr());
-  } else if (index < static_cast<uint32_t>(job.spec->hosts_size()) &&
-             !job.spec->hosts(index).address().empty()) {
-    rendezvous.set_address(job.spec->hosts(index).address());
-  } else if (!first.addresses.empty()) {
-    rendezvous.set_address(first.addresses.front());
-  } else {
-    rendezvous.set_address(first.host);
-  }
-  return rendezvous;
-}
-
 Decision Decide(const JobRecord& job, const JobTimes& times, const Placement* placement,
-                const PolicyLimits& limits, TimePoint now) {
+                const ProbeView* probe, const PolicyLimits& limits, TimePoint now) {
   if (job.state == Job::PENDING) return DecidePending(job, times, placement, now);
   const AttemptRecord* attempt = job.live_attempt();
   if (attempt == nullptr) return {};
   switch (job.state) {
     case Job::PREPARING:
-      return DecidePreparing(job, *attempt, times, limits, now);
+      return DecidePreparing(job, *attempt, times, probe, limits, now);
     case Job::RUNNING:
       return DecideRunning(job, *attempt, times, now);
     case Job::STOPPING:
@@ -260,9 +287,10 @@ Decision Decide(const JobRecord& job, const JobTimes& times, const Placement* pl
 }
 
 uint64_t GenerationOf(const AttemptRecord& attempt) {
-  if (attempt.stop.has_value()) return kStoppedGeneration + attempt.stop->orders - 1;
-  if (attempt.over()) return kStoppedGeneration;
-  return attempt.rendezvous.has_value() ? 2 : 1;
+  const uint64_t more = ProbeGenerations(attempt);
+  if (attempt.stop.has_value()) return kStoppedGeneration + more + attempt.stop->orders - 1;
+  if (attempt.over()) return kStoppedGeneration + more;
+  return (attempt.rendezvous.has_value() ? 2 : 1) + more;
 }
 
 v1::Assignment AssignmentFor(const JobId& job, const AttemptRecord& attempt, uint32_t node_index,
@@ -282,10 +310,17 @@ v1::Assignment AssignmentFor(const JobId& job, const AttemptRecord& attempt, uin
   } else if (attempt.over() || node.phase == v1::JobNode::LOST) {
     // A lost node must not run anything, whatever the others do.
     assignment.set_desired(v1::Assignment::STOPPED);
-    assignment.set_generation(kStoppedGeneration);
+    assignment.set_generation(kStoppedGeneration + ProbeGenerations(attempt));
+  } else if (attempt.rendezvous.has_value()) {
+    assignment.set_desired(v1::Assignment::RUNNING);
   } else {
-    assignment.set_desired(attempt.rendezvous.has_value() ? v1::Assignment::RUNNING
-                                                          : v1::Assignment::PREPARED);
+    assignment.set_desired(v1::Assignment::PREPARED);
+    if (node.probe_asked) {
+      *assignment.mutable_probe() = *attempt.probe;
+    } else {
+      // Nothing is new for it.
+      assignment.set_generation(1);
+    }
   }
   return assignment;
 }

@@ -14,6 +14,7 @@
 
 #include "common/base/clock.h"
 #include "coordinator/core/job_record.h"
+#include "coordinator/core/rendezvous.h"
 #include "muster/internal/record.pb.h"
 #include "muster/v1/agent.pb.h"
 
@@ -28,6 +29,8 @@ struct JobTimes {
   TimePoint patience_until{};
   // First PrepareFailed of the newest attempt.
   std::optional<TimePoint> prepare_failed_since;
+  // All nodes of the newest attempt were prepared, and some were still to say what they reach.
+  std::optional<TimePoint> probing_since;
   // Ranks of the newest attempt were told to start.
   std::optional<TimePoint> running_since;
   // The newest order to stop was given.
@@ -57,6 +60,10 @@ struct Placement {
 struct PolicyLimits {
   Duration prepare_failure_window = std::chrono::seconds(2);
   Duration stop_confirmation_limit = std::chrono::seconds(60);
+  // Whether nodes try to reach the rendezvous before ranks start, and how long a node may take to
+  // say what it found: longer than its agent may be away without being lost.
+  bool probe_rendezvous = false;
+  Duration probe_limit = std::chrono::seconds(15);
 };
 
 struct Decision {
@@ -66,17 +73,13 @@ struct Decision {
   std::optional<TimePoint> wake;
 };
 
-// `placement` is null while it is not known; only a waiting job needs it.
+// `placement` is null while it is not known; only a waiting job needs it. `probe` is null while it
+// is not known; only an attempt that MayProbe needs it.
 Decision Decide(const JobRecord& job, const JobTimes& times, const Placement* placement,
-                const PolicyLimits& limits, TimePoint now);
+                const ProbeView* probe, const PolicyLimits& limits, TimePoint now);
 
 // How long the job waits until all nodes are there and prepared.
 Duration StartTimeout(const JobRecord& job);
-
-// Where the ranks of a prepared attempt meet: the address that the job asks for, else the one that
-// the hostfile gives to rank 0's host, else the first that rank 0's node proposed; always that
-// node's port.
-v1::Rendezvous ChooseRendezvous(const JobRecord& job, const AttemptRecord& attempt);
 
 // Level of what the nodes of an attempt are to do: the generation of their assignments, released
 // ones apart. It only rises.

@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "muster/internal/record.pb.h"
+#include "muster/v1/agent.pb.h"
 #include "muster/v1/job.pb.h"
 #include "muster/v1/types.pb.h"
 
@@ -57,6 +58,9 @@ struct NodeProgress {
   // From Prepared.
   std::vector<std::string> addresses;
   uint32_t rendezvous_port = 0;
+  // Told to try whether it reaches the rendezvous; and what it found.
+  bool probe_asked = false;
+  std::optional<std::vector<v1::ProbedAddress>> probed;
   // From AttemptStopped.
   std::vector<std::string> unkillable;
   std::string own_reason;
@@ -97,6 +101,8 @@ struct AttemptRecord {
   uint32_t number = 0;
   std::vector<NodeProgress> nodes;
   std::vector<RankProgress> ranks;
+  // Set when nodes were told to try where the ranks could meet.
+  std::optional<v1::RendezvousProbe> probe;
   // Set when the ranks were told to start.
   std::optional<v1::Rendezvous> rendezvous;
   std::optional<AttemptFailure> failure;
@@ -112,6 +118,8 @@ struct AttemptRecord {
   // Counts, so that nobody has to scan for them.
   uint32_t prepared_nodes = 0;
   uint32_t prepare_failed_nodes = 0;
+  uint32_t probes_asked = 0;
+  uint32_t probes_answered = 0;
   uint32_t settled_nodes = 0;
   uint32_t started_ranks = 0;
   uint32_t over_ranks = 0;

@@ -8,6 +8,7 @@
 
 #include "coordinator/core/job_fold.h"
 #include "coordinator/core/proto_time.h"
+#include "coordinator/core/rendezvous.h"
 
 namespace muster {
 namespace {
@@ -84,6 +85,24 @@ void Plan(JobRecord& job, const internal::AttemptPlanned& event, WallTime time) 
   job.state = Job::PREPARING;
 }
 
+void OrderProbe(JobRecord& job, const internal::ProbeOrdered& event) {
+  AttemptRecord* attempt = LiveAttempt(job);
+  if (attempt == nullptr || event.attempt() != attempt->number || job.state != Job::PREPARING ||
+      job.cancel.has_value() || attempt->failure.has_value() || attempt->probe.has_value() ||
+      event.nodes().empty() || event.probe().addresses().empty()) {
+    return;
+  }
+  for (const uint32_t index : event.nodes()) {
+    if (index >= attempt->nodes.size()) return;
+  }
+  ++job.revision;
+  attempt->probe = event.probe();
+  for (const uint32_t index : event.nodes()) {
+    NodeProgress& node = attempt->nodes[index];
+    if (!std::exchange(node.probe_asked, true)) ++attempt->probes_asked;
+  }
+}
+
 void StartGang(JobRecord& job, const internal::GangStarted& event, WallTime time) {
   AttemptRecord* attempt = LiveAttempt(job);
   if (attempt == nullptr || event.attempt() != attempt->number || job.cancel.has_value() ||
@@ -94,6 +113,10 @@ void StartGang(JobRecord& job, const internal::GangStarted& event, WallTime time
   ++job.revision;
   job.state = Job::RUNNING;
   attempt->rendezvous = event.rendezvous();
+  if (std::string detour = DescribeDetour(*attempt, event.rendezvous().address());
+      !detour.empty()) {
+    AddWarning(job, std::move(detour));
+  }
   attempt->gang_start_time = time;
   for (uint32_t i = 0; i < attempt->nodes.size(); ++i) {
     attempt->nodes[i].phase = v1::JobNode::RUNNING;
@@ -224,6 +247,8 @@ JobRecord Apply(JobRecord job, const internal::JobEvent& event) {
       End(job, event.ended(), time);
       break;
     case internal::JobEvent::kProbeOrdered:
+      OrderProbe(job, event.probe_ordered());
+      break;
     case internal::JobEvent::kSubmitted:
     case internal::JobEvent::BODY_NOT_SET:
       break;

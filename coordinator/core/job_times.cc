@@ -17,6 +17,7 @@ void UpdateTimes(JobTimes& times, const JobRecord& job, TimePoint now) {
   if (job.attempts.size() != times.attempts_seen) {
     times.attempts_seen = job.attempts.size();
     times.prepare_failed_since.reset();
+    times.probing_since.reset();
     times.running_since.reset();
     times.stopping_since.reset();
     times.orders_seen = 0;
@@ -27,6 +28,10 @@ void UpdateTimes(JobTimes& times, const JobRecord& job, TimePoint now) {
   if (attempt == nullptr) return;
   if (attempt->prepare_failed_nodes > 0 && !times.prepare_failed_since.has_value()) {
     times.prepare_failed_since = now;
+  }
+  if (attempt->probe.has_value() && attempt->prepared_nodes == attempt->nodes.size() &&
+      !times.probing_since.has_value()) {
+    times.probing_since = now;
   }
   if (attempt->gang_start_time.has_value() && !times.running_since.has_value()) {
     times.running_since = now;

@@ -49,6 +49,9 @@ struct NodeEntry {
   std::optional<WallTime> last_seen;
   // Of the newest Hello that was taken, by the clock of the node's boot; 0 when there was none.
   uint64_t greeted_steady_ns = 0;
+  // Whether its agent answers probes of a rendezvous; nothing before it has greeted this
+  // coordinator.
+  std::optional<bool> can_probe;
   NodeIdentity identity;
   // What somebody has to look at, in words; empty: nothing.
   std::string alarm;

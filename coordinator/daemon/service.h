@@ -35,6 +35,8 @@ struct ServiceOptions {
   // Empty: nowhere.
   std::string listen;
   std::vector<std::string> advertised;
+  // Before ranks on several nodes start, every node tries to reach where they meet.
+  bool probe_rendezvous = true;
   UserLimits user_limits{.jobs = 1000, .ranks = 100'000};
 };
 

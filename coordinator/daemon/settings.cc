@@ -48,6 +48,11 @@ std::string CheckCount(const std::string& text) {
 
 uint64_t CountOf(const std::string& text) { return ParseNumber(text, kMostCounted).value_or(0); }
 
+std::string CheckSwitch(const std::string& text) {
+  if (text == "true" || text == "false") return "";
+  return fmt::format("'{}' is neither true nor false", text);
+}
+
 std::vector<SettingKey> Keys() {
   return {
       {.name = "state_dir"},
@@ -61,6 +66,7 @@ std::vector<SettingKey> Keys() {
       {.name = "advertise", .kind = SettingKey::Kind::kList, .check = CheckAddress},
       {.name = "max_jobs_per_user", .check = CheckCount},
       {.name = "max_ranks_per_user", .check = CheckCount},
+      {.name = "probe_rendezvous", .check = CheckSwitch},
       {.name = "log",
        .check =
            [](const std::string& level) {
@@ -101,6 +107,7 @@ ServiceSettings CollectServiceSettings(const GivenFlags& flags,
         {"listen", defaults.listen},
         {"max_jobs_per_user", fmt::to_string(defaults.user_limits.jobs)},
         {"max_ranks_per_user", fmt::to_string(defaults.user_limits.ranks)},
+        {"probe_rendezvous", "true"},
         {"log", "info"}}) {
     // Not everybody has a default place for the first two.
     if (!value.empty()) settings.Give(key, {value}, {"default", 0}, diagnostics);
@@ -110,6 +117,7 @@ ServiceSettings CollectServiceSettings(const GivenFlags& flags,
                     .socket_group = GroupNumber(settings.Text("socket_group")),
                     .listen = settings.Text("listen"),
                     .advertised = settings.List("advertise"),
+                    .probe_rendezvous = settings.Text("probe_rendezvous") != "false",
                     .user_limits = {.jobs = CountOf(settings.Text("max_jobs_per_user")),
                                     .ranks = CountOf(settings.Text("max_ranks_per_user"))}};
   result.log_level = settings.Text("log");

@@ -21,6 +21,7 @@ class Chaos {
     fault_time_ = profile_.Between(seconds(20), seconds(120));
     // Some runs are calm but for one kind of fault, some have them all.
     for (double& weight : weights_) weight = profile_.Chance(0.5) ? 1.0 : 0.0;
+    for (const auto& node : world_.nodes()) node->is_old = profile_.Chance(0.05);
     mean_gap_ms_ = static_cast<double>(profile_.Between(300, 8000));
   }
 
@@ -205,8 +206,27 @@ class Chaos {
         world_.queue().Add(random().Between(milliseconds(100), milliseconds(6000)),
                            [this] { world_.SetCoordinatorDiskFull(false); });
         break;
+      case 12:
+        BlockFor(node);
+        break;
+      case 13:
+        world_.SetProbes(random().Between(milliseconds(20), milliseconds(6000)),
+                         random().Chance(0.5) ? 0.3 : 0);
+        world_.queue().Add(random().Between(milliseconds(500), milliseconds(10'000)),
+                           [this] { world_.SetProbes(milliseconds(20), 0); });
+        break;
       default:
         break;
+    }
+  }
+
+  // The node does not reach some address of another for a while.
+  void BlockFor(World::Node& node) {
+    for (const std::string& address : World::AddressesOf(AnyNode())) {
+      if (random().Chance(0.3)) continue;
+      node.unreachable.insert(address);
+      world_.queue().Add(random().Between(milliseconds(200), milliseconds(25'000)),
+                         [&node, address] { node.unreachable.erase(address); });
     }
   }
 
@@ -286,7 +306,7 @@ class Chaos {
     return true;
   }
 
-  static constexpr size_t kKinds = 12;
+  static constexpr size_t kKinds = 14;
 
   // Shapes the run; apart from the world's choices, so that its constructor can use it.
   Random profile_;

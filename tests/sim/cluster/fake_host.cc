@@ -91,6 +91,7 @@ void FakeHost::StartShim(const AttemptId& id, const internal::ShimBootstrap& boo
   attempt.bootstrap = bootstrap;
   attempt.alive = true;
   attempt.incarnation = next_incarnation_++;
+  truth_.Launched(id, node_, bootstrap.reserve_port());
   for (const internal::ShimRank& rank : bootstrap.ranks()) {
     const std::string name = rank.argv_size() > 1 ? rank.argv(1) : "";
     attempt.ranks[rank.rank()].script = book_.Find(name, rank.rank());
@@ -136,13 +137,23 @@ void FakeHost::Prepare(const AttemptId& id, Attempt& attempt) {
     attempt.prepare_failed = true;
   } else {
     attempt.prepared = true;
-    record.mutable_prepared()->set_port(attempt.bootstrap.reserve_port() ? 29500 : 0);
+    if (attempt.bootstrap.reserve_port()) attempt.port = next_port_++;
+    record.mutable_prepared()->set_port(attempt.port);
   }
   Record(id, attempt, record);
 }
 
-void FakeHost::Run(const AttemptId& id) {
+bool FakeHost::Listens(uint32_t port) const {
+  return std::any_of(attempts_.begin(), attempts_.end(), [&](const auto& entry) {
+    const Attempt& attempt = entry.second;
+    return attempt.alive && attempt.prepared && !attempt.run && !attempt.stopping &&
+           attempt.port == port && port != 0;
+  });
+}
+
+void FakeHost::Run(const AttemptId& id, const std::string& address, uint32_t port) {
   Attempt* const attempt = Live(id);
+  if (attempt != nullptr) truth_.Meets(id, address, port);
   if (attempt == nullptr || !attempt->prepared || attempt->run || attempt->stopping) return;
   attempt->run = true;
   for (const auto& [number, rank] : attempt->ranks) {

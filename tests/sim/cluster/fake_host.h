@@ -34,7 +34,9 @@ class FakeHost {
   std::vector<AttemptId> Directories() const;
   std::vector<internal::ShimRecord> RecordsFrom(const AttemptId& id, uint64_t index) const;
   void StartShim(const AttemptId& id, const internal::ShimBootstrap& bootstrap);
-  void Run(const AttemptId& id);
+  void Run(const AttemptId& id, const std::string& address, uint32_t port);
+  // A prepared shim holds the port.
+  bool Listens(uint32_t port) const;
   void Stop(const AttemptId& id, Duration grace);
   void Signal(const AttemptId& id, int signal, const std::vector<uint32_t>& ranks);
   void Renew(const AttemptId& id, Duration lease);
@@ -74,6 +76,7 @@ class FakeHost {
     bool alive = false;
     uint64_t incarnation = 0;
     bool prepared = false;
+    uint32_t port = 0;
     bool prepare_failed = false;
     bool run = false;
     bool stopping = false;
@@ -108,6 +111,8 @@ class FakeHost {
   std::function<void(const AttemptId&)> listener_;
   std::map<AttemptId, Attempt> attempts_;
   uint64_t next_incarnation_ = 1;
+  // Never given twice, so that whoever reached one reached this attempt.
+  uint32_t next_port_ = 29500;
   // Timers of ranks check it: a reboot ends them all.
   uint64_t boot_ = 1;
 };

@@ -44,8 +44,12 @@ class FakeLauncher final : public Launcher, public SpoolReader {
     following_[id] = next_index;
     Wake(id);
   }
-  void Run(const AttemptId& id, internal::ShimRun) override {
-    Do(id, [this, id] { host_.Run(id); });
+  void Run(const AttemptId& id, internal::ShimRun run) override {
+    Do(id, [this, id, run = std::move(run)] {
+      // MASTER_ADDR and MASTER_PORT.
+      const auto value = [&](int i) { return run.env(i).substr(run.env(i).find('=') + 1); };
+      host_.Run(id, value(0), static_cast<uint32_t>(std::stoul(value(1))));
+    });
   }
   void Stop(const AttemptId& id, std::chrono::milliseconds grace) override {
     Do(id, [this, id, grace] { host_.Stop(id, grace); });

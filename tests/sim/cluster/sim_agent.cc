@@ -68,11 +68,12 @@ SimAgent::SimAgent(SimQueue& queue, Random& random, Truth& truth, FakeHost& host
                       truth_.Violation(fmt::format("{} {}", node_, status.ToString()));
                     },
                 .work = [this](bool work) { logs_.OnWork(work); }}),
+      network_(process_, truth, node_, hooks_.network),
       logs_(process_, *this, random.Next(), hooks_.log_idle),
       backoff_({}, random.Next()) {
   options.pending_log_bytes = [this] { return shipper_.pending_bytes(); };
-  core_ =
-      std::make_unique<AgentCore>(process_, store_, launcher_, users_, *this, std::move(options));
+  core_ = std::make_unique<AgentCore>(process_, store_, launcher_, users_, network_, *this,
+                                      std::move(options));
   const absl::Status started = core_->Start();
   if (!started.ok())
     truth_.Violation(fmt::format("{} cannot start: {}", node_, started.ToString()));

@@ -15,6 +15,7 @@
 #include "tests/sim/cluster/fake_launcher.h"
 #include "tests/sim/cluster/random.h"
 #include "tests/sim/cluster/sim_coordinator.h"
+#include "tests/sim/cluster/sim_rendezvous.h"
 #include "tests/sim/cluster/truth.h"
 #include "tests/testing/fake_user_gate.h"
 #include "tests/testing/memory_agent_store.h"
@@ -30,6 +31,7 @@ class SimAgent final : public AgentObserver, private LogTransport {
     // Opens a stream to the coordinator of this moment; null when there is none to be reached.
     std::function<std::shared_ptr<SessionStream>()> dial;
     std::function<std::shared_ptr<LogStream>()> dial_logs;
+    SimRendezvous::Hooks network;
     // How long a log connection without work stays.
     Duration log_idle = LogConnection::kIdle;
   };
@@ -73,6 +75,7 @@ class SimAgent final : public AgentObserver, private LogTransport {
   FakeLauncher launcher_;
   LogShipper shipper_;
   testing::FakeUserGate users_{process_};
+  SimRendezvous network_;
   std::unique_ptr<AgentCore> core_;
   LogConnection logs_;
   Backoff backoff_;

@@ -244,5 +244,56 @@ TEST(ClusterStory, LogConnectionsAreThereWhileThereIsOutputAndLoseNothing) {
   }
 }
 
+TEST(ClusterStory, RanksMeetAtTheAddressThatEveryNodeReaches) {
+  Story story(1, 3);
+  story.world.node(2).unreachable.insert("10.0.0.1");
+  ClientJob& job = story.Submit({Runs(seconds(1)), Runs(seconds(1)), Runs(seconds(1))});
+  ASSERT_TRUE(story.End(job, seconds(20))) << story.Verdict();
+  EXPECT_EQ(job.view.state(), v1::Job::SUCCEEDED);
+  EXPECT_EQ(job.view.rendezvous().address(), "10.1.0.1");
+}
+
+TEST(ClusterStory, NobodyStartsWhereNodesCannotMeet) {
+  Story story(1, 3);
+  story.world.node(1).unreachable = {"10.0.0.1", "10.1.0.1"};
+  ClientJob& job = story.Submit({Runs(seconds(1)), Runs(seconds(1)), Runs(seconds(1))});
+  ASSERT_TRUE(story.End(job, seconds(20))) << story.Verdict();
+  EXPECT_EQ(job.view.cause(), v1::Job::PREPARE_FAILED);
+  EXPECT_THAT(job.view.reason(), ::testing::HasSubstr("node-2: 10.0.0.1:29500 no answer"));
+  for (const auto& [rank, truth] : story.world.truth().ranks()) EXPECT_EQ(truth.starts, 0);
+}
+
+TEST(ClusterStory, ProbesThatNeverEndDoNotKeepAJobWaiting) {
+  Story story(1, 2);
+  story.world.SetProbes(milliseconds(20), 1);
+  ClientJob& job = story.Submit({Runs(seconds(1)), Runs(seconds(1))});
+  ASSERT_TRUE(story.End(job, seconds(20))) << story.Verdict();
+  EXPECT_EQ(job.view.cause(), v1::Job::PREPARE_FAILED);
+  EXPECT_THAT(job.view.reason(), ::testing::HasSubstr("node-2 did not say within 8s"));
+}
+
+// Between any two writes of either side; an agent that starts anew probes anew.
+TEST(ClusterStory, CrashesAtEveryWriteDoNotKeepAProbedJobFromItsEnd) {
+  for (int write = 1; write <= 16; ++write) {
+    for (const int who : {0, 1, 2}) {
+      SCOPED_TRACE(fmt::format("write {} of {}", write, who));
+      Story story(static_cast<uint64_t>(write), 2);
+      story.world.node(1).unreachable.insert("10.0.0.1");
+      ASSERT_TRUE(story.world.RunFor(seconds(1)));
+      if (who == 2) {
+        story.world.CrashCoordinatorAtWrite(write);
+      } else {
+        story.world.CrashAgentAtWrite(story.world.node(static_cast<size_t>(who)), write);
+      }
+      ClientJob& job = story.Submit({Runs(seconds(1)), Runs(seconds(1))});
+      ASSERT_TRUE(story.End(job, seconds(60))) << story.Verdict();
+      // It may have been away for longer than a lease.
+      if (job.view.cause() == v1::Job::NODE_LOST) continue;
+      EXPECT_EQ(job.view.state(), v1::Job::SUCCEEDED) << job.view.reason();
+      EXPECT_EQ(job.view.rendezvous().address(), "10.1.0.1");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace muster::testing

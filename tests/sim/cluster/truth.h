@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -65,6 +66,30 @@ class Truth {
   RankTruth& Rank(const AttemptId& id, uint32_t rank) { return ranks_[{id, rank}]; }
   const std::map<std::pair<AttemptId, uint32_t>, RankTruth>& ranks() const { return ranks_; }
 
+  // --- Rendezvous ---
+
+  // Nodes whose agents know nothing of probes.
+  void Exempt(const std::string& node) { exempt_.insert(node); }
+  void Reached(const std::string& node, const std::string& address, uint32_t port) {
+    reached_.insert({node, address, port});
+  }
+  void Launched(const AttemptId& id, const std::string& node, bool has_rank_zero) {
+    nodes_of_[id][node] = has_rank_zero;
+  }
+  // Ranks of the attempt are told to meet there: every other node has reached it before.
+  void Meets(const AttemptId& id, const std::string& address, uint32_t port) {
+    for (const auto& [node, has_rank_zero] : nodes_of_[id]) {
+      if (has_rank_zero && exempt_.contains(node)) return;
+    }
+    for (const auto& [node, has_rank_zero] : nodes_of_[id]) {
+      if (has_rank_zero || exempt_.contains(node)) continue;
+      if (!reached_.contains({node, address, port})) {
+        Violation(
+            fmt::format("{} runs, but {} has never reached {}:{}", Name(id), node, address, port));
+      }
+    }
+  }
+
   void Started(const std::string& node, const AttemptId& id, uint32_t rank) {
     RankTruth& truth = Rank(id, rank);
     truth.node = node;
@@ -110,6 +135,10 @@ class Truth {
   std::deque<std::string> trace_;
   std::optional<std::string> violation_;
   std::map<std::pair<AttemptId, uint32_t>, RankTruth> ranks_;
+  std::set<std::string> exempt_;
+  std::set<std::tuple<std::string, std::string, uint32_t>> reached_;
+  // Nodes of an attempt, and which has rank 0.
+  std::map<AttemptId, std::map<std::string, bool>> nodes_of_;
   // Running ranks per job and attempt; attempts with none are left out.
   std::map<JobId, std::map<uint32_t, int>> running_;
 };

@@ -15,6 +15,8 @@ World::World(uint64_t seed, int nodes) : random_(seed), truth_(queue_) {
   options_.lease_ttl = seconds(5);
   options_.prepare_failure_window = milliseconds(500);
   options_.stop_confirmation_limit = seconds(20);
+  options_.probe_rendezvous = true;
+  options_.probe_margin = seconds(3);
   options_.note = [this](NoteLevel, std::string_view line) {
     truth_.Note(fmt::format("coordinator {}", line));
   };
@@ -69,7 +71,12 @@ void World::StartAgent(Node& node) {
   options.agent_instance_id = fmt::format("{}-instance-{}", node.id.value(), ++node.starts);
   options.boot_id = fmt::format("{}-boot-{}", node.id.value(), node.boot);
   options.facts.set_hostname(node.id.value());
-  options.facts.add_addresses(fmt::format("10.0.0.{}", node.id.value().substr(5)));
+  for (std::string& address : AddressesOf(node)) options.facts.add_addresses(std::move(address));
+  if (node.is_old) {
+    truth_.Exempt(node.id.value());
+  } else {
+    options.capabilities.push_back("rendezvous-probe");
+  }
   options.compact_bytes = 2048;
   for (uint32_t slot = 0; slot < 4; ++slot) options.facts.add_slots(slot);
   truth_.Note(fmt::format("{} starts", options.agent_instance_id));
@@ -91,10 +98,32 @@ void World::StartAgent(Node& node) {
     log_streams_.emplace_back(&node, stream);
     return stream;
   };
+  hooks.network.reach = [this, &node](const std::string& address, uint32_t port) {
+    return Reach(node, address, port);
+  };
+  hooks.network.takes = [this]() -> std::optional<Duration> {
+    if (probe_loss_ > 0 && random_.Chance(probe_loss_)) return std::nullopt;
+    return random_.Between(milliseconds(1), probe_max_delay_);
+  };
   // A short one makes connections come and go all the time.
   if (random_.Chance(0.5)) hooks.log_idle = random_.Between(Duration(0), seconds(2));
   node.agent = std::make_unique<SimAgent>(queue_, random_, truth_, *node.host, node.disk,
                                           std::move(options), std::move(hooks));
+}
+
+std::vector<std::string> World::AddressesOf(const Node& node) {
+  const std::string number = node.id.value().substr(5);
+  return {"10.0.0." + number, "10.1.0." + number};
+}
+
+std::string World::Reach(const Node& node, const std::string& address, uint32_t port) const {
+  if (node.unreachable.contains(address)) return "no answer within 2 s";
+  for (const auto& other : nodes_) {
+    const std::vector<std::string> addresses = AddressesOf(*other);
+    if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) continue;
+    return other->host->Listens(port) ? "" : "connection refused";
+  }
+  return "no route to host";
 }
 
 void World::AgentDied(Node& node, Duration down) {
@@ -217,11 +246,13 @@ void World::HealAll() {
     node->crash_at_write = 0;
     node->disk_full = false;
     node->link.max_delay = milliseconds(20);
+    node->unreachable.clear();
     CutLink(*node, false, false);
     queue_.Add(milliseconds(10), [this, &node = *node] { StartAgent(node); });
   }
   coordinator_crash_at_write_ = 0;
   coordinator_disk_full_ = false;
+  SetProbes(milliseconds(20), 0);
   queue_.Add(milliseconds(10), [this] { StartCoordinator(); });
 }
 

@@ -45,6 +45,10 @@ class World {
     // The next writes end like this: crash at the n-th, or fail until then.
     int crash_at_write = 0;
     bool disk_full = false;
+    // Its agent knows nothing of probes.
+    bool is_old = false;
+    // Addresses of others that it does not reach.
+    std::set<std::string> unreachable;
     // The node forgot something: its attempts may be lost.
     bool disrupted = false;
   };
@@ -71,6 +75,13 @@ class World {
   void SetCoordinatorDiskFull(bool full) { coordinator_disk_full_ = full; }
   void CutLink(Node& node, bool up, bool down);
   void BreakStreams(Node& node, bool session, bool logs);
+  // How long probes of a rendezvous take at most, and how many never end.
+  void SetProbes(Duration max_delay, double lost) {
+    probe_max_delay_ = max_delay;
+    probe_loss_ = lost;
+  }
+  // Addresses of a node, the preferred first.
+  static std::vector<std::string> AddressesOf(const Node& node);
   // Ends all faults: links are whole, disks have room, dead processes start soon.
   void HealAll();
 
@@ -113,6 +124,8 @@ class World {
   Persist CoordinatorFate();
   void AgentDied(Node& node, Duration down);
   void CoordinatorDied(Duration down);
+  // Why `node` does not reach a port of an address; empty when it does.
+  std::string Reach(const Node& node, const std::string& address, uint32_t port) const;
   void OnStored(const StoreBatch& batch);
   void CheckAcks();
   // `whole`: all ranks are in the view, not only those that changed.
@@ -137,6 +150,8 @@ class World {
   int coordinator_crash_at_write_ = 0;
   bool coordinator_disk_full_ = false;
   bool coordinator_restart_pending_ = false;
+  Duration probe_max_delay_ = std::chrono::milliseconds(20);
+  double probe_loss_ = 0;
   int agent_writes_ = 0;
   int coordinator_writes_ = 0;
   // Events of agents that were stored, by what identifies them.

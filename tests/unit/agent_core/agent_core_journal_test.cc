@@ -81,8 +81,9 @@ TEST_F(AgentCoreTest, SurvivesACrashAtEveryWriteOfAJob) {
         return how;
       });
       users_ = std::make_unique<FakeUserGate>(*executor_);
-      core_ = std::make_unique<AgentCore>(*executor_, *store_, *launcher_, *users_, observer_,
-                                          options_);
+      network_ = std::make_unique<FakeRendezvous>(*executor_);
+      core_ = std::make_unique<AgentCore>(*executor_, *store_, *launcher_, *users_, *network_,
+                                          observer_, options_);
       ASSERT_TRUE(core_->Start().ok());
       Connect();
       std::vector<v1::Event> told;
@@ -152,8 +153,9 @@ TEST_F(AgentCoreTest, FailsToStartWithoutAJournal) {
   disk_.records = {"not a record \xff"};
   store_ = std::make_unique<MemoryAgentStore>(disk_, "node-1");
   users_ = std::make_unique<FakeUserGate>(*executor_);
-  core_ =
-      std::make_unique<AgentCore>(*executor_, *store_, *launcher_, *users_, observer_, options_);
+  network_ = std::make_unique<FakeRendezvous>(*executor_);
+  core_ = std::make_unique<AgentCore>(*executor_, *store_, *launcher_, *users_, *network_,
+                                      observer_, options_);
   EXPECT_FALSE(core_->Start().ok());
 }
 

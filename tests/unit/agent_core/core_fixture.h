@@ -11,6 +11,7 @@
 
 #include "agent/core/agent_core.h"
 #include "tests/testing/fake_node_inspector.h"
+#include "tests/testing/fake_rendezvous.h"
 #include "tests/testing/fake_user_gate.h"
 #include "tests/testing/memory_agent_store.h"
 #include "tests/testing/recording_launcher.h"
@@ -81,14 +82,16 @@ class AgentCoreTest : public ::testing::Test {
     users_ = std::make_unique<FakeUserGate>(*executor_);
     if (inspect_) inspector_ = std::make_unique<FakeNodeInspector>(*executor_);
     options_.inspector = inspector_.get();
-    core_ =
-        std::make_unique<AgentCore>(*executor_, *store_, *launcher_, *users_, observer_, options_);
+    network_ = std::make_unique<FakeRendezvous>(*executor_);
+    core_ = std::make_unique<AgentCore>(*executor_, *store_, *launcher_, *users_, *network_,
+                                        observer_, options_);
     ASSERT_TRUE(core_->Start().ok());
     queue_.RunReady();
   }
   void Crash() {
     core_.reset();
     inspector_.reset();
+    network_.reset();
     users_.reset();
     store_.reset();
     launcher_.reset();
@@ -294,6 +297,7 @@ class AgentCoreTest : public ::testing::Test {
   // Only when `inspect_` was set before the agent was started.
   bool inspect_ = false;
   std::unique_ptr<FakeNodeInspector> inspector_;
+  std::unique_ptr<FakeRendezvous> network_;
   std::unique_ptr<AgentCore> core_;
 };
 

@@ -3,6 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/testing/temp_folder.h"
+
 namespace muster {
 namespace {
 
@@ -68,6 +74,47 @@ TEST(ParseDefaultRouteInterfaces, FindsEveryDefaultRoute) {
 TEST(ParseDefaultRouteInterfaces, IgnoresWhatItDoesNotUnderstand) {
   EXPECT_THAT(ParseDefaultRouteInterfaces("eth0 zz yy\n\n\tgarbage"), IsEmpty());
   EXPECT_THAT(ParseDefaultRouteInterfaces(""), IsEmpty());
+}
+
+std::vector<InterfaceAddress> TrainingHost() {
+  return {{.interface = "lo", .address = "127.0.0.1", .loopback = true},
+          {.interface = "eno1", .address = "192.0.2.7"},
+          {.interface = "eno1", .address = "2001:db8::7", .ipv6 = true},
+          {.interface = "ens1f0", .address = "10.0.0.7"},
+          {.interface = "ens1f0", .address = "169.254.3.4", .link_local = true},
+          {.interface = "ens1f1", .address = "10.0.1.7"},
+          {.interface = "enp19s0d4", .address = "172.31.0.7"}};
+}
+
+TEST(MatchSocketInterfaces, TakesEveryPrefixOfTheListInTheKernelsOrder) {
+  EXPECT_THAT(MatchSocketInterfaces(TrainingHost(), "ens1f1,eno", {}),
+              ElementsAre("192.0.2.7", "10.0.1.7"));
+  EXPECT_THAT(MatchSocketInterfaces(TrainingHost(), "ens", {}),
+              ElementsAre("10.0.0.7", "10.0.1.7"));
+  EXPECT_THAT(MatchSocketInterfaces(TrainingHost(), "lo", {}), ElementsAre("127.0.0.1"));
+}
+
+TEST(MatchSocketInterfaces, TakesNothingWhereNothingMatches) {
+  for (const char* value : {"", ",", ",,", "ib", "ens1f0x", "f0"}) {
+    EXPECT_THAT(MatchSocketInterfaces(TrainingHost(), value, {}), IsEmpty()) << value;
+  }
+}
+
+TEST(MatchSocketInterfaces, NeverTakesTheInterfaceOfACard) {
+  EXPECT_THAT(MatchSocketInterfaces(TrainingHost(), "en", {"enp19s0d4"}),
+              ElementsAre("192.0.2.7", "10.0.0.7", "10.0.1.7"));
+}
+
+TEST(GaudiInterfaces, AreKnownByTheirDriver) {
+  const TempFolder sysfs;
+  const auto add = [&](const std::string& interface, const std::string& driver) {
+    const std::string device = sysfs.path() + "/class/net/" + interface + "/device";
+    std::filesystem::create_directories(device);
+    std::filesystem::create_symlink("../../../bus/pci/drivers/" + driver, device + "/driver");
+  };
+  add("eno1", "ice");
+  add("enp19s0d4", "habanalabs_en");
+  EXPECT_THAT(GaudiInterfaces(TrainingHost(), sysfs.path()), ElementsAre("enp19s0d4"));
 }
 
 }  // namespace

@@ -177,7 +177,7 @@ TEST(Apply, RejectsPlansThatContradictThemselves) {
 // Everything that can happen to a job, in any order, with decisions taken now and then.
 class RandomLife {
  public:
-  explicit RandomLife(uint32_t seed) : random_(seed) {}
+  explicit RandomLife(uint32_t seed) : random_(seed) { limits_.probe_rendezvous = Chance(2); }
 
   void Run() {
     JobEvent submitted = Submitted();
@@ -220,6 +220,9 @@ class RandomLife {
     if (before.state != job_.state) {
       EXPECT_TRUE(MayMove(before.state, job_.state));
       if (job_.state == Job::RUNNING) {
+        for (const NodeProgress& node : job_.attempts.back().nodes) {
+          EXPECT_TRUE(!node.probe_asked || node.probed.has_value()) << "started unprobed";
+        }
         EXPECT_EQ(job_.attempts.back().prepare_failed_nodes, 0u);
         EXPECT_FALSE(job_.cancel.has_value());
       }
@@ -243,8 +246,10 @@ class RandomLife {
     }
     for (int round = 0;; ++round) {
       ASSERT_LT(round, 20) << "decisions never come to rest in " << Job::State_Name(job_.state);
-      const Decision decision = Decide(job_, times_, &placement, {}, now_);
-      const Decision again = Decide(job_, times_, &placement, {}, now_);
+      const ProbeView view{.able = {0, 1, 2}, .ambiguous = {}};
+      const ProbeView* const probe = Chance(4) ? nullptr : &view;
+      const Decision decision = Decide(job_, times_, &placement, probe, limits_, now_);
+      const Decision again = Decide(job_, times_, &placement, probe, limits_, now_);
       ASSERT_EQ(decision.events.size(), again.events.size());
       if (decision.events.empty()) {
         if (!job_.terminal() && job_.state != Job::RUNNING) {
@@ -265,7 +270,14 @@ class RandomLife {
     const uint32_t rank = 2 * node + Pick(2);
     v1::Event event;
     event.mutable_event_time()->set_seconds(1'700'000'000 + Pick(100));
-    switch (Pick(16)) {
+    switch (Pick(18)) {
+      case 16:
+      case 17: {
+        v1::ProbedAddress& probed = *event.mutable_rendezvous_probed()->add_addresses();
+        probed.set_address(Chance(8) ? "10.9.9.9" : "node-1");
+        if (Chance(4)) probed.set_error("connection refused");
+        break;
+      }
       case 0:
       case 1:
       case 2:
@@ -324,6 +336,7 @@ class RandomLife {
   }
 
   std::mt19937 random_;
+  PolicyLimits limits_;
   JobRecord job_;
   JobTimes times_;
   TimePoint now_{seconds(1000)};

@@ -98,6 +98,7 @@ FakeAgent& World::Join(const std::string& node, int slots) {
     hello.mutable_version()->set_major(kProtocolMajor);
     hello.mutable_facts()->set_hostname(node);
     hello.mutable_facts()->add_addresses("10.0.0." + std::to_string(agents_.size()));
+    hello.add_capabilities("rendezvous-probe");
     for (int i = 0; i < slots; ++i) hello.mutable_facts()->add_slots(i);
   }
   Connect(node);
@@ -209,6 +210,19 @@ void World::Prepared(const std::string& node) {
 void World::PreparedAll() {
   const v1::Job job = Job(newest_);
   for (const v1::JobNode& node : job.nodes()) Prepared(node.node_id());
+}
+
+void World::Probed(const std::string& node, const std::map<std::string, std::string>& errors) {
+  v1::Event event = EventOf(node);
+  const v1::Assignment* const assignment = Agent(node).Find(newest_, AttemptOf(newest_));
+  ASSERT_NE(assignment, nullptr);
+  for (const std::string& address : assignment->probe().addresses()) {
+    v1::ProbedAddress& one = *event.mutable_rendezvous_probed()->add_addresses();
+    one.set_address(address);
+    const auto found = errors.find(address);
+    if (found != errors.end()) one.set_error(found->second);
+  }
+  Tell(node, std::move(event));
 }
 
 void World::PrepareFailed(const std::string& node, const std::string& message) {

@@ -91,6 +91,9 @@ class World {
   v1::Event EventOf(const std::string& node, std::optional<uint32_t> attempt = std::nullopt);
   void Prepared(const std::string& node);
   void PreparedAll();
+  // What the node found when it tried the addresses of its probe; those without an error are
+  // reached.
+  void Probed(const std::string& node, const std::map<std::string, std::string>& errors = {});
   void PrepareFailed(const std::string& node, const std::string& message);
   void Started(uint32_t rank);
   void StartedAll();
