@@ -9,7 +9,7 @@ from muster import ClusterTest
 # Rank 0 binds the port as the strictest program would, without SO_REUSEADDR; the others connect to it once.
 MEETING = """#!/bin/sh
 exec /usr/bin/python3 -S - <<'END'
-import os, socket
+import os, socket, time
 print("meets at", os.environ["MASTER_ADDR"], flush=True)
 place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
 if os.environ["RANK"] == "0":
@@ -24,7 +24,7 @@ else:
             assert socket.create_connection(place, 1).recv(5) == b"hello"
             break
         except OSError:
-            __import__("time").sleep(0.05)
+            time.sleep(0.05)  # paces: looks again
     else:
         raise SystemExit("nobody met")
 END
@@ -78,8 +78,8 @@ class Rendezvous(ClusterTest):
     def test_a_busy_master_port_and_an_address_of_another_host_are_named(self) -> None:
         cluster = self.cluster(2).start()
         first, second = cluster.nodes
-        listener = first.start(["/usr/bin/python3", "-S", "-c", "import socket, time; s = socket.socket(); s.bind(('127.0.0.1', 29555)); "
-                                "s.listen(); print('listens', flush=True); time.sleep(999)"])
+        listener = first.start(["/usr/bin/python3", "-S", "-c", "import signal, socket; s = socket.socket(); s.bind(('127.0.0.1', 29555)); "
+                                "s.listen(); print('listens', flush=True); signal.pause()"])
         listener.says("listens")
         text = self.refused(cluster, master_port="29555")
         self.assertIn(f"[{first.name}] port: port 29555 is in use by another program", text)
