@@ -138,7 +138,7 @@ void LauncherFlags::Warn(std::string_view name, std::string_view why) {
 }
 
 void LauncherFlags::Ignored(std::string_view name, std::string placeholder, Flags::Setter check,
-                            std::string why) {
+                            const std::string& why) {
   flags_.Value(
       name, std::move(placeholder),
       [this, name = std::string(name), check = std::move(check), why](std::string_view value) {
@@ -150,7 +150,7 @@ void LauncherFlags::Ignored(std::string_view name, std::string placeholder, Flag
 }
 
 void LauncherFlags::Refused(std::string_view name, std::string placeholder,
-                            std::vector<std::string> defaults, std::string hint) {
+                            std::vector<std::string> defaults, const std::string& hint) {
   flags_.Value(
       name, std::move(placeholder),
       [defaults = std::move(defaults), hint](std::string_view value) {

@@ -34,10 +34,10 @@ class LauncherFlags {
   void AddWhatIsRefused();
   // Declares a flag that is understood and does nothing here.
   void Ignored(std::string_view name, std::string placeholder, Flags::Setter check,
-               std::string why);
+               const std::string& why);
   // Declares a flag that cannot be honoured. Values in `defaults` mean that it was not given.
   void Refused(std::string_view name, std::string placeholder, std::vector<std::string> defaults,
-               std::string hint);
+               const std::string& hint);
   void Warn(std::string_view name, std::string_view why);
 
   Flags& flags_;

@@ -19,7 +19,6 @@ namespace muster {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Not;
 using Args = std::vector<std::string>;
 
@@ -210,6 +209,7 @@ TEST_P(LauncherFlagTest, R30MeansTheSameToSpawn) {
 
 std::vector<std::pair<SpawnStyle, Row>> Of(SpawnStyle style, const std::vector<Row>& rows) {
   std::vector<std::pair<SpawnStyle, Row>> all;
+  all.reserve(rows.size());
   for (const Row& row : rows) all.emplace_back(style, row);
   return all;
 }

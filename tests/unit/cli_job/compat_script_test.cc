@@ -28,11 +28,9 @@ TEST(MakeCompatScript, RefusesOriginalsThatWereChanged) {
 
 TEST(IsCompatScript, TellsOursFromOthers) {
   EXPECT_TRUE(IsCompatScript(kOriginal));
-  for (const char* text :
-       {"", "#!/usr/bin/python3", "# muster-compat: no first line\n",
-        "#!/usr/bin/python3\nprint('# muster-compat: ')\n", "#!/bin/sh\n\n# muster-compat: later\n",
-        "\x7f"
-        "ELF"}) {
+  for (const char* text : {"", "#!/usr/bin/python3", "# muster-compat: no first line\n",
+                           "#!/usr/bin/python3\nprint('# muster-compat: ')\n",
+                           "#!/bin/sh\n\n# muster-compat: later\n", "\177ELF"}) {
     EXPECT_FALSE(IsCompatScript(text)) << text;
   }
 }
