@@ -88,7 +88,8 @@ void Flags::Rest(std::string name, std::vector<std::string>* out) {
   rest_ = out;
 }
 
-void Flags::AllowShort(std::span<const std::string_view> names) {
+void Flags::AllowShort(std::span<const std::string_view> names, bool among_all) {
+  short_among_all_ = among_all;
   short_names_.insert(short_names_.end(), names.begin(), names.end());
 }
 
@@ -107,7 +108,11 @@ const Flags::Flag* Flags::Find(std::string_view name) const {
     if (!only.empty()) return nullptr;
     only = full;
   }
-  return only.empty() ? nullptr : named(only);
+  if (only.empty()) return nullptr;
+  for (const Flag& flag : flags_) {
+    if (short_among_all_ && flag.name != only && flag.name.starts_with(normal)) return nullptr;
+  }
+  return named(only);
 }
 
 const Flags::Flag* Flags::FindLetter(char letter) const {

@@ -30,9 +30,9 @@ class Flags {
   // Every further positional argument.
   void Rest(std::string name, std::vector<std::string>* out);
 
-  // The beginning of one of these names is taken for it where it fits no other of them, nor a flag
-  // in full. Names must outlive this.
-  void AllowShort(std::span<const std::string_view> names);
+  // The beginning of one of these names is taken for it where it is no flag in full and fits no
+  // other of them; with `among_all`, no other flag at all. Names must outlive this.
+  void AllowShort(std::span<const std::string_view> names, bool among_all = false);
 
   // All problems at once, one per line. `--help` and `-h` end parsing early and are never an error.
   absl::Status Parse(std::span<const std::string> arguments);
@@ -65,6 +65,7 @@ class Flags {
   std::string about_;
   std::vector<Flag> flags_;
   std::vector<std::string_view> short_names_;
+  bool short_among_all_ = false;
   std::vector<Argument> positionals_;
   std::string rest_name_;
   std::vector<std::string>* rest_ = nullptr;

@@ -28,8 +28,10 @@ class SpawnParser {
     AddRunFlags(flags_, out_.run);
     launcher_.emplace(flags_, out_);
     // Python's argparse takes the beginning of a name for the name; scripts rely on it.
-    if (style != SpawnStyle::kDeepspeed) flags_.AllowShort(GaudiSpawnFlagNames());
-    if (style != SpawnStyle::kGaudiSpawn) flags_.AllowShort(DeepspeedFlagNames());
+    if (style != SpawnStyle::kDeepspeed)
+      flags_.AllowShort(GaudiSpawnFlagNames(), style == SpawnStyle::kSpawn);
+    if (style != SpawnStyle::kGaudiSpawn)
+      flags_.AllowShort(DeepspeedFlagNames(), style == SpawnStyle::kSpawn);
   }
   SpawnParser(const SpawnParser&) = delete;
   SpawnParser& operator=(const SpawnParser&) = delete;

@@ -352,6 +352,11 @@ TEST_F(LauncherStyles, R30BeginningsOfFlagsAreTakenAsTheOtherLaunchersDo) {
   EXPECT_EQ(Hosts(Build({"--num_gpu", "3", "t.py"}, SpawnStyle::kDeepspeed)), "localhost:3 ");
   EXPECT_EQ(Hosts(Build({"--world=3", "t.py"}, SpawnStyle::kGaudiSpawn)), "localhost:3 ");
   EXPECT_THAT(ErrorOf({"--no", "t.py"}), HasSubstr("unknown flag --no"));
+  EXPECT_EQ(Hosts(Build({"--num_gpu", "3", "t.py"}, SpawnStyle::kSpawn)), "localhost:3 ");
+  // Of our own flags, --log-dir begins like that, too.
+  EXPECT_EQ(ErrorOf({"--log", "debug", "t.py"}), "");
+  EXPECT_THAT(ErrorOf({"--log", "debug", "t.py"}, SpawnStyle::kSpawn),
+              HasSubstr("unknown flag --log"));
   EXPECT_THAT(ErrorOf({"--num_gpu", "3", "t.py"}, SpawnStyle::kGaudiSpawn),
               HasSubstr("did you mean --num-gpus?"));
 }

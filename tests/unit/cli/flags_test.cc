@@ -63,6 +63,10 @@ TEST_F(FlagsTest, TakesBeginningsOfSomeNamesWhereTheyFitOne) {
   EXPECT_FALSE(dry_run_);
   EXPECT_THAT(Parse({"--qui", "f"}), HasSubstr("unknown flag --qui"));
   EXPECT_THAT(Parse({"--dry", "f"}), HasSubstr("did you mean --dry-run?"));
+  flags_.Switch("log-all", &dry_run_, "everything");
+  EXPECT_EQ(Parse({"--log", "x", "f"}), "") << "the other flag is not one of these";
+  flags_.AllowShort({}, true);
+  EXPECT_THAT(Parse({"--log", "x", "f"}), HasSubstr("unknown flag --log"));
 }
 
 TEST_F(FlagsTest, ReportsAllProblemsAtOnce) {
