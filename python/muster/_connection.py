@@ -32,11 +32,11 @@ _OPTIONS: list[tuple[str, Any]] = [
     ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
 ]
-# A channel that could not connect goes on trying only while somebody waits for it.
-_CONNECT_SECONDS = 0.25
 # Between tries to get back to a coordinator: the first pause, and the longest.
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
+# A client that lives long has its certificate looked after so often.
+_LOOK_SECONDS = 3600.0
 
 
 class Connection:
@@ -53,17 +53,22 @@ class Connection:
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._generation: Optional[str] = None
+        self._streams: set[Any] = set()
+        self._looked = 0.0
         self._channels: dict[str, grpc.Channel] = {}
-        self._broken: set[str] = set()
         if not server.is_unix:
             credentials.load(trust_directory)  # Whoever has no certificate hears so at once.
-            credentials.have_looked_after(trust_directory, server.target)
+            self._have_certificate_looked_after()
 
     def close(self) -> None:
         """Ends all calls and streams."""
         self._closed.set()
         with self._lock:
             channels, self._channels = list(self._channels.values()), {}
+            streams = list(self._streams)
+        # Some may be on channels that are not used for new calls any more.
+        for call in streams:
+            call.cancel()
         for channel in channels:
             channel.close()
 
@@ -94,8 +99,10 @@ class Connection:
             problem: MusterError
             left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
             call = None
+            # Kept while it is read: it holds the channel.
+            start = self._method(use, stub, method)
             try:
-                call = self._method(use, stub, method)(make_request(), timeout=left)
+                call = self._begun(start(make_request(), timeout=left))
                 for message in call:
                     moved = True
                     yield message
@@ -107,6 +114,8 @@ class Connection:
             finally:
                 if call is not None:
                     call.cancel()
+                    with self._lock:
+                        self._streams.discard(call)
             if moved:
                 give_up = time.monotonic() + self.reconnect
                 pauses = _pauses()
@@ -117,26 +126,32 @@ class Connection:
             if not lost or time.monotonic() >= give_up or self._closed.wait(pause):
                 raise problem
 
+    def _begun(self, call: Any) -> Any:
+        """The call, which `close` ends from now on."""
+        with self._lock:
+            self._streams.add(call)
+        if self._closed.is_set():
+            call.cancel()
+        return call
+
     def _method(self, use: str, stub: Any, method: str) -> Any:
-        """The method on the channel for `use`, which gets a moment to connect again when it was broken."""
+        """The method on the channel for `use`."""
         if self._closed.is_set():
             raise Unavailable("the client was closed")
         with self._lock:
-            channel = self._channel(use)
-            broken = use in self._broken
-            self._broken.discard(use)
-        if broken:
-            try:
-                grpc.channel_ready_future(channel).result(timeout=_CONNECT_SECONDS)
-            except grpc.FutureTimeoutError:
-                pass  # The call will say what is wrong.
-        return getattr(stub(channel), method)
+            if not self.server.is_unix and time.monotonic() > self._looked + _LOOK_SECONDS:
+                self._have_certificate_looked_after()
+            return getattr(stub(self._channel(use)), method)
+
+    def _have_certificate_looked_after(self) -> None:
+        self._looked = time.monotonic()
+        credentials.have_looked_after(self._folder, self.server.target)
 
     def _channel(self, use: str) -> grpc.Channel:
         """With the certificate that the user has now: it may have been renewed."""
         if not self.server.is_unix:
             generation = credentials.generation_of(self._folder)
-            if self._channels and use in self._broken and generation != self._generation:
+            if generation != self._generation:
                 # What runs on the old channel goes on; it is closed when nobody uses it any more.
                 self._channels.clear()
             self._generation = generation
@@ -155,8 +170,10 @@ class Connection:
         problem = error_of_rpc(error, ended_by_caller=self._closed.is_set())
         if not isinstance(problem, Unavailable):
             return problem
+        # One that could not connect waits longer and longer before it tries again: the next call gets a new one. What else runs on
+        # it goes on.
         with self._lock:
-            self._broken.add(use)
+            self._channels.pop(use, None)
         where = f"cannot reach the coordinator at {self.server.target} (from {self.server.origin}): {problem.message}"
         if not self.server.is_unix:
             where += (f"\n(over the network the coordinator's certificate must have the name or address {self.server.target}: "

@@ -305,9 +305,12 @@ class Errors(WithCluster):
         thread = threading.Thread(target=watch)
         thread.start()
         self.assertTrue(seen.wait(60))
+        # Also one whose channel is not used for new calls any more.
+        client._connection._channels.clear()
+        client.nodes()
         client.close()
         thread.join(60)
-        self.assertEqual(len(ends), 1)
+        self.assertEqual([type(end) for end in ends], [muster.Cancelled])
         job.cancel(grace=0)
         job.wait(timeout=60)
 

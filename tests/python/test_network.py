@@ -53,25 +53,30 @@ class Network(unittest.TestCase):
                 with self.assertRaises(muster.MusterError):
                     client.get(job)
 
-    def test_a_renewed_certificate_is_used_for_the_next_connection(self):
+    def test_a_renewed_certificate_is_used_from_then_on(self):
+        """Also while a stream goes on over the connection of before, and when the coordinator comes back."""
         with self.box.entered():
             address = self.join("bob")
             trust = self.box.path("home/config/muster/trust")
             with muster.Client(address) as client:
-                client.nodes()
+                job = client.submit(hosts=["nowhere"], command="true", start_timeout=600)
+                changes = client.watch(job)
+                self.assertIs(next(changes).job.state, muster.JobState.PENDING)
                 before = os.readlink(f"{trust}/current")
                 os.rename(f"{trust}/{before}", f"{trust}/gen-99")
-                os.remove(f"{trust}/current")
-                os.symlink("gen-99", f"{trust}/current")
+                os.symlink("gen-99", f"{trust}/new")
+                os.replace(f"{trust}/new", f"{trust}/current")
+                client.nodes()
+                self.assertEqual(client._connection._generation, "gen-99")
                 port = address.rsplit(":", 1)[1]
                 self.coordinator.kill()
                 self.coordinator.wait()
                 type(self).coordinator = self.box.start(
                     os.path.join(sandbox.BIN, "coordinator"), "serve", "--state-dir", "state", "--socket", "c.sock", "--listen",
                     f"127.0.0.1:{port}", log="coordinator.log")
-                self.assertEqual(client.submit(hosts=["nowhere"], command="true", request_id="bobs").name, "true")
-                self.assertEqual(client._connection._generation, "gen-99")
-                client.cancel(client.submit(hosts=["x"], command="true", request_id="bobs"))
+                self.assertEqual(client.submit(hosts=["nowhere"], command="true").name, "true")
+                client.cancel(job)
+                self.assertIs(list(changes)[-1].job.state, muster.JobState.CANCELLED)
 
     def test_a_certificate_is_looked_after(self):
         with self.box.entered():
