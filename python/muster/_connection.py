@@ -50,7 +50,8 @@ class Connection:
         self.timeout = timeout
         self.reconnect = reconnect
         self._folder = trust_directory
-        self._lock = threading.Lock()
+        # May be taken again by the same thread: an iterator that was left alone is ended by the garbage collector, anywhere.
+        self._lock = threading.RLock()
         self._closed = threading.Event()
         self._generation: Optional[str] = None
         self._streams: set[Any] = set()
@@ -79,7 +80,7 @@ class Connection:
         pauses = _pauses()
         while True:
             try:
-                return self._method("control", stub, method)(request, timeout=timeout or self.timeout)
+                return self._invoke(self._method("control", stub, method), request, timeout or self.timeout)
             except grpc.RpcError as error:
                 problem = self._problem(error, "control")
             if not isinstance(problem, Unavailable) or time.monotonic() >= give_up or self._closed.wait(next(pauses)):
@@ -102,7 +103,7 @@ class Connection:
             # Kept while it is read: it holds the channel.
             start = self._method(use, stub, method)
             try:
-                call = self._begun(start(make_request(), timeout=left))
+                call = self._begun(self._invoke(start, make_request(), left))
                 for message in call:
                     moved = True
                     yield message
@@ -125,6 +126,15 @@ class Connection:
             lost = repeat and isinstance(problem, Unavailable)
             if not lost or time.monotonic() >= give_up or self._closed.wait(pause):
                 raise problem
+
+    def _invoke(self, method: Any, request: Any, timeout: Optional[float]) -> Any:
+        try:
+            return method(request, timeout=timeout)
+        except ValueError:
+            # What gRPC says of a channel that was closed meanwhile.
+            if self._closed.is_set():
+                raise Unavailable("the client was closed") from None
+            raise
 
     def _begun(self, call: Any) -> Any:
         """The call, which `close` ends from now on."""
