@@ -44,6 +44,7 @@
 
 #include "agent/core/agent_state.h"
 #include "agent/core/agent_store.h"
+#include "agent/core/container.h"
 #include "agent/core/deed.h"
 #include "agent/core/launcher.h"
 #include "agent/core/node_inspector.h"
@@ -79,6 +80,13 @@ struct AgentOptions {
   // no attempt has anything left that runs. Ranks of a job that says nothing of the loss of the
   // coordinator are stopped kEphemeralStopAfter after it, also when this agent was killed.
   std::optional<Duration> ephemeral_after;
+  // What of containers tells those of this agent from others' on the machine, and what the agent
+  // runs as. `look_for_engines` is asked before every launch of ranks in containers; it only looks
+  // at a few local files. Null: the node has no container engine.
+  std::string state;
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  std::function<ContainerHost()> look_for_engines;
   // Looks at the node before every launch. Null: nothing is looked at. Outlives the core.
   NodeInspector* inspector = nullptr;
   // The journal is rewritten when it is larger than this and four times what it has to be.

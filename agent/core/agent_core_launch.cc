@@ -58,10 +58,21 @@ void AgentCore::ComposeAs(const AttemptId& id, const RunAs& user) {
   context.environ = options_.environ;
   context.home = options_.home;
   context.user = user;
+  context.own_uid = options_.uid;
+  context.own_gid = options_.gid;
+  context.state = options_.state;
+  if (launch.has_container() && options_.look_for_engines) {
+    context.container_host = options_.look_for_engines();
+  }
+  context.cards.assign(options_.facts.devices().devices().begin(),
+                       options_.facts.devices().devices().end());
   context.fake_unkillable_rank = options_.fake_unkillable_rank;
   absl::StatusOr<internal::ShimBootstrap> bootstrap = ComposeBootstrap(launch, context);
   if (!bootstrap.ok()) {
-    return RefuseLaunch(id, "environment", std::string(bootstrap.status().message()));
+    const char* const check = absl::IsNotFound(bootstrap.status())             ? "container-engine"
+                              : absl::IsFailedPrecondition(bootstrap.status()) ? "container-devices"
+                                                                               : "environment";
+    return RefuseLaunch(id, check, std::string(bootstrap.status().message()));
   }
   const std::string& asked = launch.rendezvous().address();
   if (asked.empty()) return InspectAs(id, user, *std::move(bootstrap));

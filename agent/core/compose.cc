@@ -12,7 +12,7 @@ namespace muster {
 namespace {
 
 // Ordered, so that equal inputs give equal bytes.
-using Environment = std::map<std::string, std::string, std::less<>>;
+using Environment = VariableMap;
 
 constexpr std::array<std::string_view, 13> kServiceNames = {
     "CACHE_DIRECTORY",
@@ -84,9 +84,24 @@ Environment Inherited(const std::vector<std::string>& environ, const RunAs& user
 constexpr size_t kMaxEnvironmentBytes = size_t{8} << 20;
 constexpr size_t kMaxExpandedBytes = size_t{1} << 20;
 
+// What assignments are applied to.
+struct Scope {
+  Environment& env;
+  // Where variables are looked up that `env` does not have; null: nowhere.
+  const Environment* outer = nullptr;
+  const std::string& home;
+  // Variables that were looked up in `outer`: the assignments that did it, in words.
+  std::vector<std::string> looked_outside;
+};
+
+std::string Where(const v1::EnvAssignment& assignment) {
+  return assignment.source().empty()
+             ? assignment.name()
+             : fmt::format("{} ({})", assignment.name(), assignment.source());
+}
+
 // Nothing when expanding makes the value longer than kMaxExpandedBytes.
-std::optional<std::string> Expand(const v1::EnvAssignment& assignment, const Environment& env,
-                                  const std::string& home) {
+std::optional<std::string> Expand(const v1::EnvAssignment& assignment, Scope& scope) {
   std::string value;
   for (const v1::EnvPart& part : assignment.parts()) {
     switch (part.part_case()) {
@@ -94,12 +109,19 @@ std::optional<std::string> Expand(const v1::EnvAssignment& assignment, const Env
         value += part.literal();
         break;
       case v1::EnvPart::kVariable: {
-        const auto found = env.find(part.variable());
-        if (found != env.end()) value += found->second;
+        const auto found = scope.env.find(part.variable());
+        if (found != scope.env.end()) {
+          value += found->second;
+        } else if (scope.outer != nullptr) {
+          const auto outer = scope.outer->find(part.variable());
+          if (outer != scope.outer->end()) value += outer->second;
+          scope.looked_outside.push_back(
+              fmt::format("{} refers to {}", Where(assignment), part.variable()));
+        }
         break;
       }
       case v1::EnvPart::kHome:
-        if (part.home()) value += home;
+        if (part.home()) value += scope.home;
         break;
       case v1::EnvPart::PART_NOT_SET:
         break;
@@ -111,20 +133,16 @@ std::optional<std::string> Expand(const v1::EnvAssignment& assignment, const Env
 
 // Applies the assignments in order to `env`. A few lines like A=$A$A would fill the memory, so what
 // can never be executed is refused as soon as it is met.
-absl::Status Assign(const v1::LaunchSpec& launch, const std::string& home, Environment& env) {
+absl::Status Assign(const v1::LaunchSpec& launch, Scope& scope) {
+  Environment& env = scope.env;
   size_t bytes = 0;
   for (const auto& [name, value] : env) bytes += name.size() + value.size();
   for (const v1::EnvAssignment& assignment : launch.env()) {
-    const auto where = [&] {
-      return assignment.source().empty()
-                 ? assignment.name()
-                 : fmt::format("{} ({})", assignment.name(), assignment.source());
-    };
-    std::optional<std::string> value = Expand(assignment, env, home);
+    std::optional<std::string> value = Expand(assignment, scope);
     if (!value.has_value()) {
       return absl::InvalidArgumentError(
           fmt::format("the environment variable {} is too long once it is expanded: over {} bytes",
-                      where(), kMaxExpandedBytes));
+                      Where(assignment), kMaxExpandedBytes));
     }
     std::string& old = env[assignment.name()];
     bytes += value->size() - old.size();
@@ -132,7 +150,7 @@ absl::Status Assign(const v1::LaunchSpec& launch, const std::string& home, Envir
     if (bytes > kMaxEnvironmentBytes) {
       return absl::InvalidArgumentError(
           fmt::format("the environment is too long once it is expanded: with {} over {} bytes",
-                      where(), kMaxEnvironmentBytes));
+                      Where(assignment), kMaxEnvironmentBytes));
     }
   }
   return absl::OkStatus();
@@ -162,6 +180,74 @@ void AddVariable(std::string_view name, std::string_view value, internal::ShimRa
   rank.add_env(fmt::format("{}={}", name, value));
   std::rotate(rank.mutable_env()->begin() + index, rank.mutable_env()->end() - 1,
               rank.mutable_env()->end());
+}
+
+// What the launcher sets for one rank, on top of all else.
+void SetOwned(const v1::RankSpec& spec, const ComposeContext& context, Environment& env) {
+  for (const v1::EnvPair& pair : spec.env()) env[pair.name()] = pair.value();
+  env["MUSTER_JOB_ID"] = context.attempt.job.value();
+  env["MUSTER_ATTEMPT"] = fmt::format("{}", context.attempt.attempt);
+  env["MUSTER_NODE"] = context.node.value();
+}
+
+absl::Status AddEnvironments(const v1::LaunchSpec& launch, const ComposeContext& context,
+                             internal::ShimBootstrap& bootstrap) {
+  Environment env = Inherited(context.environ, context.user);
+  env.emplace("PYTHONUNBUFFERED", "1");
+  Scope scope{.env = env, .home = context.user.self ? context.home : context.user.home};
+  if (absl::Status assigned = Assign(launch, scope); !assigned.ok()) return assigned;
+  env["PWD"] = launch.working_directory();
+  for (int i = 0; i < launch.ranks_size(); ++i) {
+    Environment own = env;
+    SetOwned(launch.ranks(i), context, own);
+    internal::ShimRank& rank = *bootstrap.mutable_ranks(i);
+    for (const auto& [name, value] : own) rank.add_env(fmt::format("{}={}", name, value));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddContainers(const v1::LaunchSpec& launch, const ComposeContext& context,
+                           internal::ShimBootstrap& bootstrap) {
+  ContainerContext container = {.attempt = context.attempt,
+                                .node = context.node,
+                                .user = context.user,
+                                .own_uid = context.own_uid,
+                                .own_gid = context.own_gid,
+                                .state = context.state,
+                                .host = context.container_host,
+                                .cards = context.cards,
+                                .engine_env = Inherited(context.environ, context.user)};
+  absl::StatusOr<internal::ShimEngine> engine = ChooseEngine(launch, container);
+  if (!engine.ok()) return engine.status();
+  Environment env;
+  env.emplace("PYTHONUNBUFFERED", "1");
+  AddContainerDefaults(launch, env);
+  Scope scope{.env = env,
+              .outer = &container.engine_env,
+              .home = context.user.self ? context.home : context.user.home};
+  if (absl::Status assigned = Assign(launch, scope); !assigned.ok()) return assigned;
+  for (const std::string& text : scope.looked_outside) {
+    bootstrap.add_warnings(fmt::format(
+        "{}, which is taken from the agent's environment and not from the image's", text));
+  }
+  const bool podman = engine->name() == "podman";
+  if (!(podman ? context.container_host.podman : context.container_host.docker).has_init) {
+    bootstrap.add_warnings(fmt::format(
+        "{} has no init program here ({}): programs that do not handle SIGTERM themselves end only "
+        "when they are killed after the grace",
+        engine->name(), podman ? "catatonit" : "docker-init"));
+  }
+  for (int i = 0; i < launch.ranks_size(); ++i) {
+    Environment own = env;
+    SetOwned(launch.ranks(i), context, own);
+    if (absl::Status contained =
+            Contain(launch, container, *engine, own, *bootstrap.mutable_ranks(i));
+        !contained.ok()) {
+      return contained;
+    }
+  }
+  *bootstrap.mutable_engine() = *std::move(engine);
+  return absl::OkStatus();
 }
 
 uint64_t Milliseconds(const google::protobuf::Duration& duration) {
@@ -212,26 +298,17 @@ absl::StatusOr<internal::ShimBootstrap> ComposeBootstrap(const v1::LaunchSpec& l
     for (const gid_t group : user.groups) run_as.add_groups(group);
   }
 
-  Environment env = Inherited(context.environ, user);
-  env.emplace("PYTHONUNBUFFERED", "1");
-  if (absl::Status assigned = Assign(launch, user.self ? context.home : user.home, env);
-      !assigned.ok()) {
-    return assigned;
-  }
-  env["PWD"] = launch.working_directory();
   for (const v1::RankSpec& spec : launch.ranks()) {
     bootstrap.add_slots(spec.slot());
     internal::ShimRank& rank = *bootstrap.add_ranks();
     rank.set_rank(spec.rank());
     rank.set_slot(spec.slot());
     for (std::string& arg : ArgvOf(launch, spec.local_rank())) rank.add_argv(std::move(arg));
-    Environment own = env;
-    for (const v1::EnvPair& pair : spec.env()) own[pair.name()] = pair.value();
-    own["MUSTER_JOB_ID"] = context.attempt.job.value();
-    own["MUSTER_ATTEMPT"] = fmt::format("{}", context.attempt.attempt);
-    own["MUSTER_NODE"] = context.node.value();
-    for (const auto& [name, value] : own) rank.add_env(fmt::format("{}={}", name, value));
   }
+  const absl::Status composed = launch.has_container()
+                                    ? AddContainers(launch, context, bootstrap)
+                                    : AddEnvironments(launch, context, bootstrap);
+  if (!composed.ok()) return composed;
   return bootstrap;
 }
 

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/core/container.h"
 #include "agent/core/user_gate.h"
 #include "common/base/ids.h"
 #include "muster/internal/shim.pb.h"
@@ -33,6 +34,12 @@ struct ComposeContext {
   std::string home;
   // What ranks run as.
   RunAs user;
+  // Only for ranks in containers, see ContainerContext.
+  uint32_t own_uid = 0;
+  uint32_t own_gid = 0;
+  std::string state;
+  ContainerHost container_host;
+  std::vector<v1::Device> cards;
   // Time until the shim stops its ranks by itself unless it is renewed. Zero: never.
   std::chrono::milliseconds lease{0};
   // Test hook, passed on to the shim: the end of this rank is never believed.
@@ -53,7 +60,12 @@ struct ComposeContext {
 // `local_rank_argument_index` unless that is 0. The directories of the attempt, the leases and the
 // cgroup are left empty: the launcher fills them.
 //
-// Errors: kInvalidArgument, naming the variable, when expanding makes a value or the environment
+// In containers (`launch.container`) a rank has what is from 2 on, without PWD, and below it the
+// environment of the image; layer 1 is the engine's. A variable part that nothing before has set is
+// then looked up in layer 1, with a warning: the image is not known here.
+//
+// Errors: kNotFound and kFailedPrecondition: the node lacks what the container needs.
+// kInvalidArgument, naming the variable, when expanding makes a value or the environment
 // much longer than anything that could be executed. What is only a little too long is the shim's to
 // refuse, which knows the limits of its machine.
 absl::StatusOr<internal::ShimBootstrap> ComposeBootstrap(const v1::LaunchSpec& launch,

@@ -10,6 +10,7 @@
 
 #include "agent/binding/placing_inspector.h"
 #include "agent/daemon/join.h"
+#include "agent/node/container_host.h"
 #include "agent/node/coordinator_socket.h"
 #include "agent/node/facts.h"
 #include "agent/supervise/cgroup.h"
@@ -41,6 +42,15 @@ uint64_t RandomNumber() {
     number = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   }
   return number;
+}
+
+// FNV-1a: the same in every version, so that an agent finds the containers of the one before.
+uint64_t PathHash(std::string_view path) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char byte : path) {
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  }
+  return hash;
 }
 
 }  // namespace
@@ -127,6 +137,10 @@ absl::Status Agent::Start() {
                     .resolver_limit = config_.ephemeral ? milliseconds(0) : kResolverLimit});
   options.environ = config_.environ;
   options.home = config_.home;
+  options.state = fmt::format("{:016x}", PathHash(attempts_directory_));
+  options.uid = ::geteuid();
+  options.gid = ::getegid();
+  options.look_for_engines = [this] { return LookForEngines(config_.environ); };
   options.fake_unkillable_rank = config_.fake_unkillable_rank;
   if (config_.ephemeral) options.ephemeral_after = kEphemeralAfter;
   options.pending_log_bytes = [this] { return shipper_->pending_bytes(); };

@@ -1,15 +1,18 @@
 // muster-shim: owns the ranks of one attempt on one node. Started by the agent with a ShimBootstrap
 // on its stdin; the end of its stdout tells that its socket accepts connections. It leaves the
-// agent's session and outlives it. See supervisor.h for what it does and
+// agent's session and outlives it. With `--remove-containers MILLISECONDS` it removes the
+// containers of the attempt instead, and ends. See supervisor.h for what it does and
 // proto/muster/internal/shim.proto for what is said.
 
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <utility>
 
+#include "agent/shim/container_removal.h"
 #include "agent/shim/process_setup.h"
 #include "agent/shim/supervisor.h"
 #include "agent/shim/text.h"
@@ -50,7 +53,7 @@ std::string CheckBootstrap(const internal::ShimBootstrap& bootstrap) {
   return "";
 }
 
-int Main() {
+int Main(const char* remove_limit_ms) {
   const Inherited inherited = SetUpProcess();
   internal::ShimBootstrap bootstrap;
   {
@@ -59,6 +62,9 @@ int Main() {
       Complain("expected a ShimBootstrap on stdin; the agent starts this program, not people");
       return kExitBadBootstrap;
     }
+  }
+  if (remove_limit_ms != nullptr) {
+    return RemoveContainers(bootstrap, milliseconds(std::atoi(remove_limit_ms)));
   }
   const std::string problem = CheckBootstrap(bootstrap);
   if (!problem.empty()) {
@@ -76,5 +82,6 @@ int main(int argc, char** argv) {
     const std::string text = std::string("muster-shim ") + muster::kVersion + "\n";
     return ::write(STDOUT_FILENO, text.data(), text.size()) < 0 ? 1 : 0;
   }
-  return muster::shim::Main();
+  const bool removes = argc == 3 && std::strcmp(argv[1], "--remove-containers") == 0;
+  return muster::shim::Main(removes ? argv[2] : nullptr);
 }

@@ -1,5 +1,6 @@
 #include "agent/shim/rank_process.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,20 @@ int64_t WallNs() {
   timespec now = {};
   ::clock_gettime(CLOCK_REALTIME, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// A file without a name, to be read from its beginning.
+UniqueFd MemoryFile(const std::string& bytes) {
+  UniqueFd fd(::memfd_create("muster-env", MFD_CLOEXEC));
+  size_t done = 0;
+  while (fd && done < bytes.size()) {
+    const ssize_t count = ::write(fd.get(), bytes.data() + done, bytes.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return {};
+    done += static_cast<size_t>(count);
+  }
+  if (fd) (void)::lseek(fd.get(), 0, SEEK_SET);
+  return fd;
 }
 
 }  // namespace
@@ -61,7 +76,15 @@ void RankProcess::Start(const Strings& added) {
   if (spec_.has_memory_node()) request.memory_node = spec_.memory_node();
   request.pipe_bytes = environment_.pipe_bytes;
   Spawned spawned;
-  const std::optional<SpawnFailure> failure = Spawn(request, spawned);
+  UniqueFd input;
+  std::optional<SpawnFailure> failure;
+  if (!spec_.env_file().empty()) {
+    input = MemoryFile(spec_.env_file());
+    if (!input) failure = SpawnFailure{"memfd", errno};
+    request.stdin_fd = input.get();
+    spec_.clear_env_file();
+  }
+  if (!failure) failure = Spawn(request, spawned);
   largest_string_ = DescribeLargestString(spec_.argv(), spec_.env());
   spec_.clear_argv();
   spec_.clear_env();
@@ -122,8 +145,7 @@ void RankProcess::OnReaped(const siginfo_t& info) {
   if (failure_) {
     RecordStartFailure(*failure_);
   } else {
-    internal::ShimRecord record;
-    internal::ShimRankExited& exited = *record.mutable_rank_exited();
+    internal::ShimRankExited exited;
     exited.set_rank(number());
     exited.set_value(info.si_status);
     if (info.si_code == CLD_EXITED) {
@@ -135,9 +157,17 @@ void RankProcess::OnReaped(const siginfo_t& info) {
           info.si_status == SIGKILL && !killed_ &&
           (cgroup_.OomKills() > 0 || environment_.oom_watch.WasKilled(info.si_pid)));
     }
-    environment_.journal->Add(std::move(record), /*durable=*/true);
-    ended_ = true;
+    RecordEnd(std::move(exited));
   }
+  CloseLogWhenComplete();
+}
+
+void RankProcess::RecordEnd(internal::ShimRankExited exited) {
+  if (ended_) return;
+  internal::ShimRecord record;
+  *record.mutable_rank_exited() = std::move(exited);
+  environment_.journal->Add(std::move(record), /*durable=*/true);
+  ended_ = true;
   CloseLogWhenComplete();
 }
 

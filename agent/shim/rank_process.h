@@ -84,6 +84,15 @@ class RankProcess {
   void TakeExecStatus();
   // Notes how the process, just reaped, ended.
   void OnReaped(const siginfo_t& info);
+  // The process was reaped; how the rank ended is told later, with RecordEnd.
+  void OnReapedUndecided() { reaped_ = true; }
+  // Records an end.
+  void RecordEnd(internal::ShimRankExited exited);
+  // Name of the container that the process is the client of; empty: it is none.
+  const std::string& container() const { return spec_.container(); }
+  bool start_failed() const { return failure_.has_value(); }
+  // SIGKILL was sent by the shim.
+  bool was_killed() const { return killed_; }
 
   // Sends a signal to the rank process only. Ignored when it is not alive.
   void Signal(int signal);

@@ -285,8 +285,9 @@ std::optional<SpawnFailure> Spawn(const SpawnRequest& request, Spawned& spawned)
       }
     }
   }
-  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!null) return SpawnFailure{"stdin", errno};
+  UniqueFd null;
+  if (request.stdin_fd < 0) null.Reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (request.stdin_fd < 0 && !null) return SpawnFailure{"stdin", errno};
 
   const std::vector<char*> argv = Pointers(*request.argv);
   const std::vector<char*> envp = Pointers(*request.env);
@@ -297,7 +298,7 @@ std::optional<SpawnFailure> Spawn(const SpawnRequest& request, Spawned& spawned)
   plan.working_directory = request.working_directory->c_str();
   plan.user = request.user;
   plan.parent = ::getpid();
-  plan.stdin_fd = null.get();
+  plan.stdin_fd = request.stdin_fd < 0 ? null.get() : request.stdin_fd;
   plan.stdout_fd = out.write.get();
   plan.stderr_fd = err.write.get();
   plan.report_fd = report.write.get();

@@ -27,6 +27,8 @@ struct SpawnRequest {
   const std::string* working_directory = nullptr;
   // User that the process is to be; null: as the shim.
   const UserIds* user = nullptr;
+  // Its stdin; -1: nothing to read.
+  int stdin_fd = -1;
   // Descriptor of the cgroup v2 directory that the process is to live in; -1: none.
   int cgroup_fd = -1;
   // Processors that the process may run on; null or empty: those of the shim.

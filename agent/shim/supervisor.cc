@@ -65,6 +65,7 @@ Supervisor::Supervisor(internal::ShimBootstrap bootstrap, const Inherited& inher
   }
   environment_.working_directory = bootstrap_.working_directory();
   if (bootstrap_.has_run_as()) environment_.user = UserIdsOf(bootstrap_.run_as());
+  containers_.Configure(bootstrap_);
   environment_.pipe_bytes = PipeBytesFor(static_cast<size_t>(bootstrap_.ranks_size()));
   environment_.buffer.reset(new char[RankEnvironment::kBufferBytes]);
 }
@@ -157,9 +158,10 @@ void Supervisor::Prepare() {
                                            " are needed (ulimit -Hn)"});
   }
   checks_end_ = Now() + kChecksTime;
+  CheckImage();
   checker_.Start(bootstrap_,
                  [this](std::vector<Problem> problems, const std::vector<std::string>& paths) {
-                   EndPrepare(std::move(problems), paths);
+                   OnChecked(std::move(problems), paths);
                  });
 }
 
@@ -203,6 +205,7 @@ void Supervisor::EndPrepare(std::vector<Problem> problems, const std::vector<std
   }
   internal::ShimRecord record;
   if (problems_.empty()) {
+    *record.mutable_prepared()->mutable_warnings() = bootstrap_.warnings();
     record.mutable_prepared()->set_port(port_.number);
     if (!port_.warning.empty()) record.mutable_prepared()->add_warnings(port_.warning);
     port_hold_.Answer();
@@ -286,6 +289,7 @@ void Supervisor::StartRanks(const Strings& added) {
   // Rank 0 binds it.
   port_hold_.Release();
   environment_.oom_watch.Open();
+  containers_.NoteStart();
   for (const auto& rank : ranks_) rank->Start(added);
   // The environments are gone now; their memory goes back to the kernel.
   (void)::malloc_trim(0);
@@ -338,7 +342,7 @@ SteadyTime Supervisor::NextDeadline() const {
   for (const OptionalTime& time :
        {journal_.deadline(), growth_.deadline(), checks_end_, lease_end_, kill_at_, next_pass_,
         cleanup_end_, next_log_check_, next_stall_look_, next_retry_, linger_end_, fake_end_,
-        port_hold_.deadline()}) {
+        port_hold_.deadline(), containers_.deadline()}) {
     if (time) next = std::min(next, *time);
   }
   return next;
@@ -357,12 +361,14 @@ void Supervisor::OnTime(SteadyTime now) {
   }
   if (checks_end_ && now >= *checks_end_) {
     checker_.Abandon();
+    containers_.Abandon();
     EndPrepare(
         {{"checks", "looking at working directory, script and program took longer than " +
                         std::to_string(kChecksTime.count()) + " s: a file system does not answer"}},
         {});
   }
   port_hold_.OnTime(now);
+  containers_.OnTime(now);
   AfterEnds();
   if (kill_at_ && now >= *kill_at_) {
     kill_at_.reset();

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "agent/shim/agent_link.h"
+#include "agent/shim/containers.h"
 #include "agent/shim/exec_checker.h"
 #include "agent/shim/lease.h"
 #include "agent/shim/log_growth.h"
@@ -72,6 +73,14 @@ class Supervisor {
   void OnTime(SteadyTime now);
   void CheckLingering(SteadyTime now);
 
+  // supervisor_containers.cc
+  void CheckImage();
+  void OnChecked(std::vector<Problem> problems, const std::vector<std::string>& paths);
+  bool AsksHowItEnded(RankProcess& rank, const siginfo_t& info);
+  void BeginRemoval(SteadyTime now, bool kill_now);
+  bool IsRemoving(SteadyTime now) const;
+  std::vector<bool> AllButEngineCommands(const std::vector<ProcessInfo>& processes) const;
+
   // supervisor_stall.cc
   void WatchForStalls(SteadyTime now);
   void LookForStalls(SteadyTime now);
@@ -89,6 +98,8 @@ class Supervisor {
   bool EverythingGone();
   void Finish();
   std::vector<std::string> WithholdLeasesOfStuck();
+  // Describes the processes that are left, and says which ranks' they are.
+  std::vector<std::string> DescribeStuck(std::vector<bool>& keep);
   std::vector<int> Attribute(const std::vector<ProcessInfo>& processes) const;
   void CountKilled(const std::vector<ProcessInfo>& killed);
 
@@ -109,6 +120,13 @@ class Supervisor {
   std::vector<std::unique_ptr<RankProcess>> ranks_;
 
   ExecChecker checker_{poller_};
+  Containers containers_{poller_};
+  bool image_checked_ = false;
+  // What the checker found, while the image is still being looked for.
+  std::optional<std::pair<std::vector<Problem>, std::vector<std::string>>> checked_;
+  // A client of the engine was killed by somebody else.
+  bool client_died_ = false;
+  OptionalTime removal_end_;
   // Found so far.
   std::vector<Problem> problems_;
   LeaseSet::Port port_;

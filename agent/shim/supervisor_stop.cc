@@ -42,6 +42,7 @@ void Supervisor::Stop(milliseconds grace) {
     case Phase::kChecking:
     case Phase::kPrepared:
       checker_.Abandon();
+      containers_.Abandon();
       checks_end_.reset();
       // Nothing was started, so there are no logs to close.
       ranks_.clear();
@@ -83,8 +84,11 @@ void Supervisor::Reap() {
     if (::waitid(P_PID, static_cast<id_t>(info.si_pid), &info, WEXITED | WNOHANG | __WALL) != 0) {
       return;
     }
-    if (rank == nullptr) continue;
-    rank->OnReaped(info);
+    if (rank == nullptr) {
+      containers_.OnReaped(info);
+      continue;
+    }
+    if (!AsksHowItEnded(*rank, info)) rank->OnReaped(info);
     if (stopping_) rest_to_kill_ = true;
     next_log_check_ = Now();
     log_check_delay_ = kFirstLogCheckDelay;
@@ -113,6 +117,8 @@ void Supervisor::AfterEnds() {
 
 // While stopping, a rank that has ended takes what it started with it, at once.
 void Supervisor::KillRestOfEndedRanks() {
+  // What clients of an engine have started is the engine's to end.
+  if (containers_.used()) return;
   bool look_at_tree = false;
   for (const auto& rank : ranks_) {
     if (!rank->ended() || rank->pid() <= 0) continue;
@@ -191,19 +197,24 @@ void Supervisor::BeginCleanup(bool kill_now) {
   pass_delay_ = kFirstPassDelay;
   cleanup_end_ = *next_pass_ + kCleanupTime;
   kill_at_.reset();
+  if (containers_.used()) {
+    BeginRemoval(now, kill_now);
+    cleanup_end_ = *removal_end_ + kCleanupTime / 2;
+  }
 }
 
 // One pass of SIGKILL over all descendants.
 void Supervisor::KillEverything(SteadyTime now) {
+  const bool engine_first = IsRemoving(now);
   for (const auto& rank : ranks_) {
     rank->Kill();
-    (void)KillCgroup(*rank);
+    if (!engine_first) (void)KillCgroup(*rank);
   }
-  if (!HasNoChildren()) {
+  if (!engine_first && !HasNoChildren()) {
     CountKilled(KillDescendants(
         ::getpid(),
-        [](const std::vector<ProcessInfo>& processes) {
-          return std::vector<bool>(processes.size(), true);
+        [this](const std::vector<ProcessInfo>& processes) {
+          return AllButEngineCommands(processes);
         },
         kPassBudget));
   }
@@ -224,6 +235,7 @@ void Supervisor::KillEverything(SteadyTime now) {
 }
 
 bool Supervisor::EverythingGone() {
+  if (!containers_.gone()) return false;
   // As the subreaper the shim is the parent of every orphan: no child means no descendant.
   if (!HasNoChildren()) return false;
   return std::none_of(ranks_.begin(), ranks_.end(), [](const auto& rank) {
@@ -265,10 +277,32 @@ std::vector<std::string> Supervisor::WithholdLeasesOfStuck() {
     return descriptions;
   }
   std::vector<bool> keep(ranks_.size(), false);
+  descriptions = DescribeStuck(keep);
+  // All died in this very moment.
+  if (descriptions.empty()) {
+    leases_->ReleaseAll();
+    return descriptions;
+  }
+  for (const uint32_t slot : bootstrap_.slots()) {
+    const bool kept = [&] {
+      for (size_t i = 0; i < ranks_.size(); ++i) {
+        if (keep[i] && ranks_[i]->slot() == slot) return true;
+      }
+      return false;
+    }();
+    if (!kept) leases_->ReleaseSlot(slot);
+  }
+  return descriptions;
+}
+
+std::vector<std::string> Supervisor::DescribeStuck(std::vector<bool>& keep) {
+  std::vector<std::string> descriptions = containers_.Remaining();
+  if (!descriptions.empty()) keep.assign(ranks_.size(), true);
   const std::vector<ProcessInfo> processes = DescendantsOf(::getpid());
   const std::vector<int> owners = Attribute(processes);
+  const std::vector<bool> meant = AllButEngineCommands(processes);
   for (size_t i = 0; i < processes.size(); ++i) {
-    if (processes[i].dead()) continue;
+    if (processes[i].dead() || !meant[i]) continue;
     std::string text;
     if (owners[i] >= 0) {
       const auto owner = static_cast<size_t>(owners[i]);
@@ -286,20 +320,6 @@ std::vector<std::string> Supervisor::WithholdLeasesOfStuck() {
     fake_end_ = Now() + kFakeStuck;
     descriptions.push_back("rank " + std::to_string(rank.number()) + ": pid " +
                            std::to_string(rank.pid()) + " does not end (test hook)");
-  }
-  // All died in this very moment.
-  if (descriptions.empty()) {
-    leases_->ReleaseAll();
-    return descriptions;
-  }
-  for (const uint32_t slot : bootstrap_.slots()) {
-    const bool kept = [&] {
-      for (size_t i = 0; i < ranks_.size(); ++i) {
-        if (keep[i] && ranks_[i]->slot() == slot) return true;
-      }
-      return false;
-    }();
-    if (!kept) leases_->ReleaseSlot(slot);
   }
   return descriptions;
 }

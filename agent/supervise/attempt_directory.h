@@ -27,6 +27,9 @@ inline constexpr char kSocketFile[] = "sock";
 // agent.
 inline constexpr char kShimErrorFile[] = "shim.log";
 inline constexpr char kCgroupFile[] = "cgroup";
+// For ranks in containers: a ShimBootstrap with the engine and the user, made by the agent before
+// the shim begins.
+inline constexpr char kEngineFile[] = "engine";
 
 // "<job>.<attempt>", and back. Job ids have no dot.
 std::string AttemptDirectoryName(const AttemptId& id);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "agent/supervise/cgroup.h"
+#include "agent/supervise/container_sweep.h"
 #include "agent/supervise/remove_tree.h"
 #include "agent/supervise/sweep.h"
 #include "common/base/annotate.h"
@@ -24,6 +25,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kQuitTime{1000};
 
 constexpr size_t kMostPathBytes = 4096;
+// With the environment of the agent in it.
+constexpr size_t kMostEngineBytes = size_t{8} << 20;
 
 struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
@@ -245,7 +248,9 @@ void ShimLauncher::SweepDead(const AttemptId& id, const Follower& shim, bool dea
   SweepTarget target = {.attempt = id, .node = options_.node_id};
   AttemptDirectory* const directory = shim ? shim->directory() : nullptr;
   UniqueFd directory_fd;
+  std::string engine;
   if (directory != nullptr) {
+    engine = directory->ReadText(kEngineFile, kMostEngineBytes);
     target.cgroup_directory = CgroupOf(*directory);
     std::map<uint32_t, ProcessIdentity> running;
     bool this_boot = false;
@@ -266,12 +271,19 @@ void ShimLauncher::SweepDead(const AttemptId& id, const Follower& shim, bool dea
   }
   std::weak_ptr<int> alive = alive_;
   worker().Post([this, alive, dead, target = std::move(target), limit = options_.sweep_limit,
-                 fd = std::make_shared<UniqueFd>(std::move(directory_fd)), done = std::move(done)] {
+                 fd = std::make_shared<UniqueFd>(std::move(directory_fd)),
+                 engine = std::move(engine), done = std::move(done)] {
     const muster::SweepResult swept = muster::Sweep(target, limit);
     SweepResult result;
     result.killed = swept.killed;
     result.unkillable = swept.unkillable;
     if (!dead) result.unkillable.push_back("muster-shim of the attempt");
+    if (!engine.empty()) {
+      ContainerSweep containers =
+          SweepContainers(options_.shim_binary, options_.environ, engine, limit);
+      result.killed += containers.killed;
+      for (std::string& text : containers.left) result.unkillable.push_back(std::move(text));
+    }
     if (*fd) result.logs = ReadLogSizes(fd->get());
     loop_.Post([alive, done, result = std::move(result)]() mutable {
       if (!alive.expired()) done(std::move(result));

@@ -86,6 +86,19 @@ void ShimLauncher::Begin(const Follower& shim, const std::string& cgroup_parent,
       return;
     }
   }
+  if (bootstrap->has_engine()) {
+    // Before the start: whoever sweeps must know that there may be containers.
+    internal::ShimBootstrap kept;
+    *kept.mutable_engine() = bootstrap->engine();
+    if (bootstrap->has_run_as()) *kept.mutable_run_as() = bootstrap->run_as();
+    const absl::Status written =
+        shim->directory()->WriteText(kEngineFile, kept.SerializeAsString());
+    if (!written.ok()) {
+      shim->Kill();
+      shim->Fail(std::string(MessageOf(written)));
+      return;
+    }
+  }
   shim->Begin(*bootstrap);
 }
 

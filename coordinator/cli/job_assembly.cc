@@ -7,6 +7,7 @@
 #include "common/base/annotate.h"
 #include "common/config/text.h"
 #include "coordinator/cli/input_file.h"
+#include "coordinator/spec/container.h"
 #include "coordinator/spec/hostfile.h"
 #include "coordinator/spec/slurm_hosts.h"
 
@@ -131,6 +132,12 @@ void JobAssembly::ApplyFlags(const RunFlags& flags) {
   if (flags.time_limit) *spec.mutable_time_limit() = ToProto(*flags.time_limit);
   if (!flags.master_addr.empty()) spec.set_master_addr(Printable(flags.master_addr));
   if (flags.master_port) spec.set_master_port(*flags.master_port);
+  if (!flags.container.empty()) {
+    if (std::string problem = ImageProblem(flags.container); !problem.empty()) {
+      diagnostics_.Error(Origin{"--container"}, std::move(problem));
+    }
+    spec.mutable_container()->set_image(flags.container);
+  }
   if (!flags.python.empty()) spec.mutable_program()->set_interpreter(flags.python);
   if (!flags.log_dir.empty()) {
     SetLogDir(flags.log_dir, client_.Absolute(flags.log_dir), Origin{"--log_dir"});

@@ -135,6 +135,7 @@ void AddRunFlags(Flags& flags, RunFlags& out) {
   flags.Text("name", "TEXT", &out.name, "label of the job");
   AddHostFlags(flags, out.hosts);
   flags.Text("cwd", "FOLDER", &out.cwd, "working directory of the ranks");
+  flags.Text("container", "IMAGE", &out.container, "run every rank in a container of this image");
   flags.Text("python", "FILE", &out.python, "interpreter for scripts and modules");
   flags.Value("env", "NAME[=VALUE]", AddText(&out.env),
               "set a variable, or pass on one of this shell");

@@ -50,6 +50,8 @@ struct RunFlags {
   std::string master_addr;
   std::optional<uint32_t> master_port;
   std::string cwd;
+  // Image that ranks run in; empty: as the job file says.
+  std::string container;
   std::string python;
   // `NAME=VALUE`, or `NAME` for the value in this shell. In order.
   std::vector<std::string> env;

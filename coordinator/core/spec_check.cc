@@ -9,6 +9,7 @@
 #include "coordinator/core/job_text.h"
 #include "coordinator/core/proto_time.h"
 #include "coordinator/plan/plan_job.h"
+#include "coordinator/spec/container.h"
 #include "coordinator/spec/core_list.h"
 
 namespace muster {
@@ -113,7 +114,11 @@ void CheckUser(const std::string& user, const Caller& caller, Problems& problems
 absl::Status CheckSpec(const v1::JobSpec& spec, const Caller& caller) {
   Problems problems;
   CheckUser(spec.user(), caller, problems);
-  if (spec.has_container()) problems.Unsupported("container");
+  if (spec.has_container()) {
+    for (std::string& problem : ContainerProblems(spec.container())) {
+      problems.Add(std::move(problem));
+    }
+  }
   if (spec.has_stall()) CheckStall(spec, problems);
   if (!spec.log_policies().empty()) problems.Unsupported("log_policies");
   if (!spec.require_checks().empty()) problems.Unsupported("checks.require");
@@ -158,6 +163,11 @@ std::vector<std::string> SpecWarnings(const v1::JobSpec& spec, Duration heartbea
         "on_coordinator_loss: stop-after {} is less than three heartbeats ({}): a short delay may "
         "stop the ranks",
         DescribeDuration(ToDuration(loss.stop_after())), DescribeDuration(3 * heartbeat_interval)));
+  }
+  if (spec.has_container() && spec.has_stall() && spec.stall().action() != "none") {
+    warnings.push_back(
+        "stall: of ranks in containers of docker only output counts as a sign of life, because the "
+        "containers are not processes of the node's agent");
   }
   if (!spec.skip_checks().empty()) {
     warnings.push_back("checks.skip: this version has no checks that can be left out");

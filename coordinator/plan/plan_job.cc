@@ -66,6 +66,7 @@ v1::LaunchSpec CommonLaunch(const v1::JobSpec& spec, const v1::NodeOverride* ove
     launch.set_bind(spec.bind());
     launch.set_bind_core_list(spec.bind_core_list());
   }
+  if (spec.has_container()) *launch.mutable_container() = spec.container();
   return launch;
 }
 

@@ -9,6 +9,7 @@
 #include "common/base/annotate.h"
 #include "common/config/duration.h"
 #include "common/config/text.h"
+#include "coordinator/spec/container.h"
 #include "coordinator/spec/env_file.h"
 #include "coordinator/spec/host_list.h"
 #include "coordinator/spec/host_name.h"
@@ -301,20 +302,44 @@ std::vector<v1::LogPolicy> ReadLogPolicies(const YamlNode& node, YamlReader& rea
 v1::ContainerSpec ReadContainer(const YamlNode& node, YamlReader& reader) {
   v1::ContainerSpec container;
   bool has_image = false;
+  const auto check = [&](const YamlNode& value, std::string_view key, const std::string& problem) {
+    if (!problem.empty()) reader.Error(value, fmt::format("{}: {}", key, problem));
+  };
   const bool is_map = reader.Section(
       node, "container",
       {{"image",
         [&](const YamlNode& value) {
           has_image = true;
-          container.set_image(reader.Text(value, "container.image").value_or(""));
+          const std::optional<std::string> image = reader.Text(value, "container.image");
+          if (!image) return;
+          check(value, "container.image", ImageProblem(*image));
+          container.set_image(*image);
         }},
        {"runtime",
         [&](const YamlNode& value) {
-          container.set_runtime(reader.Text(value, "container.runtime").value_or(""));
+          const std::optional<std::string> runtime = reader.Text(value, "container.runtime");
+          if (!runtime) return;
+          check(
+              value, "container.runtime",
+              ImageProblem(*runtime).empty() ? "" : Quoted(*runtime) + " is no name of a runtime");
+          container.set_runtime(*runtime);
+        }},
+       {"engine",
+        [&](const YamlNode& value) {
+          container.set_engine(
+              reader.OneOf(value, "container.engine", {"docker", "podman"}).value_or(""));
+        }},
+       {"privileged",
+        [&](const YamlNode& value) {
+          container.set_privileged(reader.OneOf(value, "container.privileged", {"true", "false"}) ==
+                                   "true");
         }},
        {"options", [&](const YamlNode& value) {
-          for (std::string& option : reader.TextList(value, "container.options", true)) {
-            container.add_options(std::move(option));
+          std::string before;
+          for (const YamlNode* item : reader.List(value, "container.options", true)) {
+            check(*item, "container.options", ContainerOptionProblem(item->text, before));
+            before = item->text;
+            container.add_options(item->text);
           }
         }}});
   if (is_map && !has_image) reader.Error(node, "container needs the key 'image'");

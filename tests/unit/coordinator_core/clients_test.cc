@@ -52,6 +52,7 @@ TEST(Submit, RefusesWhatThisVersionDoesNotSupportAndNamesAllOfIt) {
   World world;
   v1::JobSpec spec = world.Spec({"node-1"});
   spec.mutable_container()->set_image("x");
+  spec.mutable_container()->add_options("--name=x");
   spec.mutable_stall()->set_action("restart");
   spec.add_log_policies()->set_match("x");
   spec.mutable_restart()->set_spares(1);
@@ -59,10 +60,10 @@ TEST(Submit, RefusesWhatThisVersionDoesNotSupportAndNamesAllOfIt) {
   spec.set_user("bob");
   const auto refused = world.TrySubmit(spec);
   ASSERT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
-  for (const char* name :
-       {"container", "stall.action restart: restart.max_attempts must be 2 or more", "log_policies",
-        "restart.spares", "checks.require",
-        "user: ranks of jobs that \"alice\" submits run as \"alice\""}) {
+  for (const char* name : {"container.options: the option '--name=x' is not for jobs",
+                           "stall.action restart: restart.max_attempts must be 2 or more",
+                           "log_policies", "restart.spares", "checks.require",
+                           "user: ranks of jobs that \"alice\" submits run as \"alice\""}) {
     EXPECT_THAT(std::string(refused.status().message()), HasSubstr(name));
   }
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("not supported by this version"));

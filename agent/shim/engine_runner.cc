@@ -1,0 +1,164 @@
+#include "agent/shim/engine_runner.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "agent/shim/text.h"
+
+namespace muster::shim {
+namespace {
+
+constexpr size_t kMostOutputBytes = size_t{256} << 10;
+constexpr size_t kMostSaidBytes = 300;
+
+SteadyTime Now() { return std::chrono::steady_clock::now(); }
+
+// What an engine says is behind its last lines' warnings.
+std::string LastLine(const std::string& text) {
+  const size_t end = text.find_last_not_of(" \r\n");
+  if (end == std::string::npos) return "";
+  const size_t begin = text.rfind('\n', end);
+  return text.substr(begin == std::string::npos ? 0 : begin + 1,
+                     end - (begin == std::string::npos ? size_t(-1) : begin));
+}
+
+}  // namespace
+
+void EngineRunner::Configure(const internal::ShimEngine& engine, std::optional<UserIds> user) {
+  program_ = engine.program();
+  name_ = engine.name();
+  options_ = engine.options();
+  env_ = engine.env();
+  user_ = std::move(user);
+}
+
+void EngineRunner::Run(const std::vector<std::string>& words, milliseconds limit, Done done) {
+  static const std::string kDirectory = "/";
+  Strings argv;
+  *argv.Add() = program_;
+  argv.MergeFrom(options_);
+  for (const std::string& word : words) *argv.Add() = word;
+  SpawnRequest request;
+  request.path = &program_;
+  request.argv = &argv;
+  request.env = &env_;
+  request.working_directory = &kDirectory;
+  if (user_) request.user = &*user_;
+  request.pipe_bytes = 0;
+  Spawned spawned;
+  Call call;
+  call.what = name_ + " " + words.front() +
+              (words.size() > 1 && !words[1].starts_with('-') ? " " + Printable(words[1], 40) : "");
+  if (const std::optional<SpawnFailure> failure = Spawn(request, spawned)) {
+    done({.problem = call.what + " cannot be started: " + failure->step + ": " +
+                     ErrnoText(failure->error_number)});
+    return;
+  }
+  call.pid = spawned.pid;
+  call.end = Now() + limit;
+  call.out_fd = std::move(spawned.stdout_fd);
+  call.err_fd = std::move(spawned.stderr_fd);
+  call.exec_status_fd = std::move(spawned.exec_status_fd);
+  call.done = std::move(done);
+  calls_.push_back(std::move(call));
+  Call& kept = calls_.back();
+  if (!Watch(kept.out_fd, kept.out) || !Watch(kept.err_fd, kept.err)) {
+    // Read when it has ended; what does not fit into a pipe ends by the time limit.
+    Complain("cannot watch the output of " + kept.what + ": " + ErrnoText(errno));
+  }
+}
+
+bool EngineRunner::Watch(UniqueFd& fd, std::string& text) {
+  // Both live as long as the call, which is a node of a list.
+  return poller_.Watch(fd.get(), EPOLLIN, [this, &fd, &text](uint32_t) { Read(fd, text); });
+}
+
+void EngineRunner::Read(UniqueFd& fd, std::string& text) {
+  char chunk[16 * 1024];
+  const ssize_t count = ::read(fd.get(), chunk, sizeof(chunk));
+  if (count < 0) return;
+  if (count == 0) {
+    Close(fd);
+    return;
+  }
+  text.append(chunk, std::min(static_cast<size_t>(count), kMostOutputBytes - text.size()));
+}
+
+void EngineRunner::Close(UniqueFd& fd) {
+  if (!fd) return;
+  poller_.Unwatch(fd.get());
+  fd.Reset();
+}
+
+void EngineRunner::OnReaped(const siginfo_t& info) {
+  const auto call = std::find_if(calls_.begin(), calls_.end(),
+                                 [&](const Call& one) { return one.pid == info.si_pid; });
+  if (call == calls_.end()) return;
+  // What is in the pipes now. Not until they end: something that it left behind may hold them.
+  for (auto [fd, text] : {std::pair(&call->out_fd, &call->out), {&call->err_fd, &call->err}}) {
+    for (size_t before = text->size() + 1; *fd && text->size() != before;) {
+      before = text->size();
+      Read(*fd, *text);
+    }
+  }
+  SpawnFailure failure;
+  if (ReadExecStatus(call->exec_status_fd.get(), failure) == ExecStatus::kFailed) {
+    Finish(call, false,
+           "cannot be started: " + failure.step + ": " + ErrnoText(failure.error_number));
+  } else if (info.si_code != CLD_EXITED) {
+    Finish(call, false, "was killed by signal " + std::to_string(info.si_status));
+  } else {
+    Finish(call, info.si_status == 0, "ended with code " + std::to_string(info.si_status));
+  }
+}
+
+void EngineRunner::Finish(Calls::iterator call, bool ok, const std::string& how) {
+  Result result{.ok = ok, .out = std::move(call->out), .problem = {}};
+  if (!ok) {
+    result.problem = call->what + " " + how;
+    const std::string said = LastLine(call->err);
+    if (!said.empty()) result.problem += ": " + Printable(said, kMostSaidBytes);
+  }
+  Close(call->out_fd);
+  Close(call->err_fd);
+  const Done done = std::move(call->done);
+  calls_.erase(call);
+  done(result);
+}
+
+void EngineRunner::OnTime(SteadyTime now) {
+  while (true) {
+    const auto late = std::find_if(calls_.begin(), calls_.end(),
+                                   [&](const Call& call) { return now >= call.end; });
+    if (late == calls_.end()) return;
+    // Reaped as any child.
+    (void)::kill(late->pid, SIGKILL);
+    Finish(late, false, "does not answer");
+  }
+}
+
+std::optional<SteadyTime> EngineRunner::deadline() const {
+  std::optional<SteadyTime> next;
+  for (const Call& call : calls_) next = next ? std::min(*next, call.end) : call.end;
+  return next;
+}
+
+std::set<pid_t> EngineRunner::pids() const {
+  std::set<pid_t> pids;
+  for (const Call& call : calls_) pids.insert(call.pid);
+  return pids;
+}
+
+void EngineRunner::Abandon() {
+  for (Call& call : calls_) {
+    (void)::kill(call.pid, SIGKILL);
+    Close(call.out_fd);
+    Close(call.err_fd);
+  }
+  calls_.clear();
+}
+
+}  // namespace muster::shim

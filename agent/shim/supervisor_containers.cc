@@ -1,0 +1,82 @@
+// What is different when ranks are clients of a container engine: their ends are asked for where
+// the client's own does not tell, and the attempt is not over before the engine has no container of
+// it.
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "agent/shim/supervisor.h"
+#include "agent/shim/text.h"
+
+namespace muster::shim {
+namespace {
+
+// From SIGKILL on, for the engine; then what it has left in this process tree is killed. Both
+// together stay below what the agent waits for a shim that stops.
+constexpr milliseconds kRemovalTime{10'000};
+
+SteadyTime Now() { return std::chrono::steady_clock::now(); }
+
+}  // namespace
+
+void Supervisor::CheckImage() {
+  containers_.CheckImage([this](std::string problem) {
+    if (!problem.empty()) {
+      // The engine's storage is the user's own.
+      if (bootstrap_.has_run_as()) problem += " as user " + bootstrap_.run_as().name();
+      problems_.push_back({"container-image", std::move(problem)});
+    }
+    image_checked_ = true;
+    if (checked_) {
+      auto [problems, paths] = *std::exchange(checked_, std::nullopt);
+      EndPrepare(std::move(problems), paths);
+    }
+  });
+}
+
+void Supervisor::OnChecked(std::vector<Problem> problems, const std::vector<std::string>& paths) {
+  if (image_checked_) return EndPrepare(std::move(problems), paths);
+  checked_.emplace(std::move(problems), paths);
+}
+
+// True when the end of the rank is told later, once the engine has been asked.
+bool Supervisor::AsksHowItEnded(RankProcess& rank, const siginfo_t& info) {
+  if (!containers_.used() || rank.container().empty() || rank.start_failed() || rank.was_killed() ||
+      !IsDoubtful(info)) {
+    return false;
+  }
+  client_died_ = client_died_ || info.si_code != CLD_EXITED;
+  rank.OnReapedUndecided();
+  containers_.Ask(rank.container(), [this, &rank, info](const ContainerState& state) {
+    rank.RecordEnd(EndOfClient(rank.number(), containers_.engine(), info, state));
+    next_log_check_ = Now();
+  });
+  return true;
+}
+
+void Supervisor::BeginRemoval(SteadyTime now, bool kill_now) {
+  removal_end_ = now + kRemovalTime;
+  containers_.BeginRemoval(kill_now || client_died_);
+}
+
+// True while what is left is the engine's to end.
+bool Supervisor::IsRemoving(SteadyTime now) const {
+  return !containers_.gone() && removal_end_ && now < *removal_end_;
+}
+
+// Flags of those that are to be killed: all but commands of the engine, which has its own limits.
+std::vector<bool> Supervisor::AllButEngineCommands(
+    const std::vector<ProcessInfo>& processes) const {
+  std::set<pid_t> spared = containers_.pids();
+  std::vector<bool> selected;
+  selected.reserve(processes.size());
+  for (const ProcessInfo& process : processes) {
+    // Parents come before their children.
+    if (spared.contains(process.parent)) spared.insert(process.pid);
+    selected.push_back(!spared.contains(process.pid));
+  }
+  return selected;
+}
+
+}  // namespace muster::shim

@@ -1,0 +1,112 @@
+#include "coordinator/spec/container.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "common/config/text.h"
+
+namespace muster {
+namespace {
+
+struct OwnedOption {
+  std::string_view name;
+  // Empty: it has none.
+  std::string_view letter;
+  std::string_view reason;
+};
+
+constexpr std::string_view kEnvironment =
+    "variables belong in env: here their values would be on a command line";
+constexpr std::string_view kOutput = "Muster reads the output of ranks, which have no input";
+constexpr std::string_view kRemoval = "Muster removes containers itself once it knows their end";
+constexpr std::array<OwnedOption, 16> kOwned = {{
+    {"attach", "a", kOutput},
+    {"cidfile", "", "Muster finds containers by their labels"},
+    {"detach", "d", "a rank is the container that the engine waits for"},
+    {"detach-keys", "", kOutput},
+    {"env", "e", kEnvironment},
+    {"help", "", "it starts nothing"},
+    {"interactive", "i", kOutput},
+    {"log-driver", "", "Muster keeps the output of ranks itself"},
+    {"name", "", "Muster names containers by job, attempt and rank"},
+    {"privileged", "", "write privileged: true instead, so that it is seen"},
+    {"restart", "", "restarts are Muster's: use the key restart of the job"},
+    {"rm", "", kRemoval},
+    {"runtime", "", "use the key container.runtime"},
+    {"sig-proxy", "", "signals reach ranks through it"},
+    {"tty", "t", kOutput},
+    {"workdir", "w", "use the key cwd of the job"},
+}};
+// Letters of options without a value, which can be written together.
+constexpr std::string_view kSwitches = "dPitq";
+
+std::string Refuse(std::string_view word, const OwnedOption& owned) {
+  return fmt::format("the option {} is not for jobs: {}", Quoted(word), owned.reason);
+}
+
+std::string ShortProblem(std::string_view word) {
+  for (const char letter : word.substr(1)) {
+    const auto owned = std::find_if(kOwned.begin(), kOwned.end(), [&](const OwnedOption& one) {
+      return !one.letter.empty() && one.letter.front() == letter;
+    });
+    if (owned != kOwned.end()) return Refuse(word, *owned);
+    // What follows is its value.
+    if (kSwitches.find(letter) == std::string_view::npos) return "";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string ContainerOptionProblem(std::string_view word, std::string_view before) {
+  if (word.find('\0') != std::string_view::npos) return "it has a NUL byte in it";
+  if (word == "--" || word == "-") return fmt::format("{} is no option", Quoted(word));
+  if (word.starts_with("--")) {
+    const std::string_view name = word.substr(2, word.find('=') - 2);
+    const auto owned = std::find_if(kOwned.begin(), kOwned.end(),
+                                    [&](const OwnedOption& one) { return one.name == name; });
+    return owned == kOwned.end() ? "" : Refuse(word, *owned);
+  }
+  if (word.starts_with('-')) return ShortProblem(word);
+  const bool may_be_value = before.starts_with('-') && before.find('=') == std::string_view::npos;
+  if (may_be_value) return "";
+  return fmt::format(
+      "{} is neither an option nor the value of one; the image is the key container.image, and the "
+      "program that of the job",
+      Quoted(word));
+}
+
+std::string ImageProblem(std::string_view image) {
+  if (image.empty()) return "must not be empty";
+  if (image.starts_with('-')) return fmt::format("{} is an option, not an image", Quoted(image));
+  const bool printable = std::none_of(image.begin(), image.end(),
+                                      [](unsigned char c) { return c <= ' ' || c == 0x7f; });
+  return printable ? "" : fmt::format("{} is no name of an image", Quoted(image));
+}
+
+std::vector<std::string> ContainerProblems(const v1::ContainerSpec& container) {
+  std::vector<std::string> problems;
+  const std::string image = ImageProblem(container.image());
+  if (!image.empty()) problems.push_back("container.image: " + image);
+  std::string_view before;
+  for (const std::string& option : container.options()) {
+    const std::string problem = ContainerOptionProblem(option, before);
+    if (!problem.empty()) problems.push_back("container.options: " + problem);
+    before = option;
+  }
+  const std::string& runtime = container.runtime();
+  if (!runtime.empty() && (runtime.starts_with('-') || !ImageProblem(runtime).empty())) {
+    problems.push_back(
+        fmt::format("container.runtime: {} is no name of a runtime", Quoted(runtime)));
+  }
+  if (!container.engine().empty() && container.engine() != "docker" &&
+      container.engine() != "podman") {
+    problems.push_back(fmt::format("container.engine: one of docker, podman expected, got {}",
+                                   Quoted(container.engine())));
+  }
+  return problems;
+}
+
+}  // namespace muster
