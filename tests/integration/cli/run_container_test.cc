@@ -5,12 +5,10 @@
 #include <signal.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <sstream>
 
 #include "tests/integration/sandbox/command_run.h"
+#include "tests/integration/stand_in/engine.h"
 
 namespace muster {
 namespace {
@@ -22,6 +20,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using testing::Sandbox;
 using testing::Seconds;
+using testing::StandInEngine;
 using testing::WaitUntil;
 using Json = nlohmann::json;
 
@@ -29,21 +28,7 @@ namespace fs = std::filesystem;
 
 class RunContainer : public ::testing::Test {
  protected:
-  RunContainer() {
-    box_.Hosts(2, 1);
-    for (const char* folder : {"bin", "engine", "engine/faults"})
-      fs::create_directory(box_.Path(folder));
-    box_.Write("bin/docker", "#!/bin/sh\nexec /usr/bin/python3 -I '" ENGINE_PROGRAM "' client '" +
-                                 box_.Path("engine") + "' \"$@\"\n");
-    box_.Write("bin/docker-init", "#!/bin/sh\n");
-    for (const char* program : {"bin/docker", "bin/docker-init"}) {
-      fs::permissions(box_.Path(program), fs::perms::owner_all);
-    }
-    box_.Set("PATH", box_.Path("bin") + ":/usr/bin:/bin");
-    engine_.emplace(
-        box_.StartProgram("/usr/bin/python3", {ENGINE_PROGRAM, "serve", box_.Path("engine")}));
-    EXPECT_TRUE(box_.WaitFor("engine/containers.json")) << engine_->err();
-  }
+  RunContainer() { box_.Hosts(2, 1); }
 
   void WriteJob(const std::string& rest) {
     box_.Write("job.yaml", "hostfile: hosts\ngrace: 1s\ncontainer: {image: 'img:1'}\n" + rest);
@@ -51,34 +36,7 @@ class RunContainer : public ::testing::Test {
   CommandRun Start() { return box_.Start({"submit", "--local", "job.yaml"}); }
   CommandRun Run() { return box_.Run({"submit", "--local", "job.yaml"}); }
 
-  Json Containers() const { return Json::parse(box_.Read("engine/containers.json")); }
-  // Calls of the engine's client with this first word.
-  std::vector<Json> Calls(const std::string& command) const {
-    std::vector<Json> calls;
-    std::istringstream lines(box_.Read("engine/calls.jsonl"));
-    for (std::string line; std::getline(lines, line);) {
-      const Json call = Json::parse(line);
-      if (call["argv"][0] == command) calls.push_back(call);
-    }
-    return calls;
-  }
-  // The client of a rank.
-  pid_t Client(const std::string& rank) const {
-    for (const Json& call : Calls("run")) {
-      for (const Json& word : call["argv"]) {
-        if (word == "--label=muster.rank=" + rank) return call["pid"];
-      }
-    }
-    ADD_FAILURE() << "no client of rank " << rank;
-    return -1;
-  }
-  static pid_t Parent(pid_t pid) {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/status");
-    for (std::string line; std::getline(file, line);) {
-      if (line.starts_with("PPid:")) return std::stoi(line.substr(5));
-    }
-    return -1;
-  }
+  Json Containers() const { return engine_.Containers(); }
   // Starts ranks that ignore SIGTERM and sleep.
   CommandRun StartDeaf(const std::string& rest = "") {
     WriteJob("command: [sh, -c, 'trap \"\" TERM; touch up.$RANK; while :; do sleep 1; done']\n" +
@@ -95,7 +53,7 @@ class RunContainer : public ::testing::Test {
   }
 
   Sandbox box_;
-  std::optional<CommandRun> engine_;
+  StandInEngine engine_{box_};
   std::vector<pid_t> pids_;
 };
 
@@ -133,7 +91,7 @@ print('err of', os.environ['RANK'], file=sys.stderr)
     EXPECT_TRUE(env.contains("MASTER_ADDR") && env.contains("MASTER_PORT"));
     EXPECT_FALSE(env.contains("AGENT_ONLY") || env.contains("HOME"));
   }
-  for (const Json& call : Calls("run")) {
+  for (const Json& call : engine_.Calls("run")) {
     EXPECT_THAT(call["argv"].dump(), Not(HasSubstr("s3cret")));
     // The client itself is found and linked as ever.
     EXPECT_EQ(call["env"]["PATH"], box_.Path("bin") + ":/usr/bin:/bin");
@@ -172,7 +130,7 @@ TEST_F(RunContainer, NothingStartsWithoutTheImageOrTheEngine) {
   EXPECT_EQ(run.Wait(), 120) << run.err();
   EXPECT_THAT(run.err(), AllOf(HasSubstr("node-1"), HasSubstr("no such image: other"),
                                HasSubstr("docker pull other")));
-  EXPECT_THAT(Calls("run"), IsEmpty());
+  EXPECT_THAT(engine_.Calls("run"), IsEmpty());
 
   box_.Set("PATH", "/nowhere");
   box_.Write("job.yaml", "hostfile: hosts\ncommand: ['true']\ncontainer: {image: 'img:1'}\n");
@@ -203,7 +161,7 @@ TEST_F(RunContainer, OneThatIgnoresTheEndIsKilledAfterTheGrace) {
 
 TEST_F(RunContainer, NothingIsLeftWhenItsClientIsKilled) {
   CommandRun run = StartDeaf();
-  ::kill(Client("1"), SIGKILL);
+  ::kill(engine_.Client("1"), SIGKILL);
   EXPECT_EQ(run.Wait(), 137) << run.err();
   EXPECT_THAT(run.err(), HasSubstr("rank 1"));
   ExpectNothingLeft(Seconds(0.1));
@@ -211,7 +169,7 @@ TEST_F(RunContainer, NothingIsLeftWhenItsClientIsKilled) {
 
 TEST_F(RunContainer, NothingIsLeftWhenTheShimIsKilled) {
   CommandRun run = StartDeaf();
-  ::kill(Parent(Client("1")), SIGKILL);
+  ::kill(StandInEngine::Parent(engine_.Client("1")), SIGKILL);
   EXPECT_EQ(run.Wait(), 121) << run.err();
   ExpectNothingLeft(Seconds(0.1));
 }
