@@ -117,7 +117,11 @@ void AgentCore::LaunchAs(const AttemptId& id, const RunAs& user, internal::ShimB
   Notice(AgentObserver::Severity::kInfo,
          fmt::format("launching {} ranks={} user=\"{}\"", Describe(id), launch.ranks_size(),
                      user.self ? "" : user.name));
-  TellDeed(Deed::Kind::kLaunch, id, user.self ? "" : user.name, "");
+  TellDeed(Deed::Kind::kLaunch, id, user.self ? "" : user.name,
+           launch.has_container()
+               ? fmt::format("in containers of {}{}", launch.container().image(),
+                             launch.container().privileged() ? ", privileged" : "")
+               : "");
   launcher_.Launch(id, std::move(bootstrap));
 }
 

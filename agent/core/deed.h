@@ -11,7 +11,7 @@ namespace muster {
 
 struct Deed {
   enum class Kind {
-    // Ranks are about to be started.
+    // Ranks are about to be started; `detail`: the image, when that is in containers.
     kLaunch,
     // ... or not; `detail` says why.
     kRefuseLaunch,
