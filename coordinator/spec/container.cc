@@ -21,22 +21,37 @@ constexpr std::string_view kEnvironment =
     "variables belong in env: here their values would be on a command line";
 constexpr std::string_view kOutput = "Muster reads the output of ranks, which have no input";
 constexpr std::string_view kRemoval = "Muster removes containers itself once it knows their end";
-constexpr std::array<OwnedOption, 16> kOwned = {{
+constexpr std::string_view kElsewhere =
+    "it leads to another engine or storage, where the container would not be found again; "
+    "configure "
+    "the engine of the node";
+constexpr std::array<OwnedOption, 27> kOwned = {{
     {"attach", "a", kOutput},
     {"cidfile", "", "Muster finds containers by their labels"},
+    {"config", "", kElsewhere},
+    {"connection", "", kElsewhere},
+    {"context", "", kElsewhere},
     {"detach", "d", "a rank is the container that the engine waits for"},
     {"detach-keys", "", kOutput},
     {"env", "e", kEnvironment},
     {"help", "", "it starts nothing"},
+    {"host", "H", kElsewhere},
     {"interactive", "i", kOutput},
+    {"label-file", "", "it could hide the labels by which Muster finds containers"},
     {"log-driver", "", "Muster keeps the output of ranks itself"},
     {"name", "", "Muster names containers by job, attempt and rank"},
     {"privileged", "", "write privileged: true instead, so that it is seen"},
+    {"remote", "r", kElsewhere},
     {"restart", "", "restarts are Muster's: use the key restart of the job"},
     {"rm", "", kRemoval},
+    {"root", "", kElsewhere},
+    {"runroot", "", kElsewhere},
     {"runtime", "", "use the key container.runtime"},
     {"sig-proxy", "", "signals reach ranks through it"},
+    {"storage-driver", "", kElsewhere},
+    {"tmpdir", "", kElsewhere},
     {"tty", "t", kOutput},
+    {"url", "", kElsewhere},
     {"workdir", "w", "use the key cwd of the job"},
 }};
 // Letters of options without a value, which can be written together.
@@ -44,6 +59,15 @@ constexpr std::string_view kSwitches = "dPitq";
 
 std::string Refuse(std::string_view word, const OwnedOption& owned) {
   return fmt::format("the option {} is not for jobs: {}", Quoted(word), owned.reason);
+}
+
+// What `word` is as a label that is given with it, or with `before`; empty: none.
+std::string_view LabelIn(std::string_view word, std::string_view before) {
+  if (before == "--label" || before == "-l") return word;
+  for (const std::string_view option : {"--label=", "-l="}) {
+    if (word.starts_with(option)) return word.substr(option.size());
+  }
+  return word.starts_with("-l") ? word.substr(2) : "";
 }
 
 std::string ShortProblem(std::string_view word) {
@@ -62,6 +86,9 @@ std::string ShortProblem(std::string_view word) {
 
 std::string ContainerOptionProblem(std::string_view word, std::string_view before) {
   if (word.find('\0') != std::string_view::npos) return "it has a NUL byte in it";
+  if (LabelIn(word, before).starts_with("muster.")) {
+    return fmt::format("{}: labels that begin with muster. are Muster's", Quoted(word));
+  }
   if (word == "--" || word == "-") return fmt::format("{} is no option", Quoted(word));
   if (word.starts_with("--")) {
     const std::string_view name = word.substr(2, word.find('=') - 2);

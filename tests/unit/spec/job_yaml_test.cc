@@ -430,6 +430,11 @@ TEST(ParseJobYaml, ChecksWordsNumbersAndLengths) {
       {"container: {image: i, options: [--privileged]}", "privileged: true"},
       {"container: {image: i, options: [--shm-size=1g, other]}", "neither an option nor the value"},
       {"container: {image: i, options: [--]}", "is no option"},
+      {"container: {image: i, options: [--root=/x]}", "leads to another engine or storage"},
+      {"container: {image: i, options: [-l, muster.job=x]}", "are Muster's"},
+      {"container: {image: i, options: [-lmuster.job=x]}", "are Muster's"},
+      {"container: {image: i, options: [--label=muster.job=x]}", "are Muster's"},
+      {"container: {image: i, options: [--label=team=a, -l, b=c]}", ""},
       {"container: {image: i, engine: podman, privileged: true, options: [-v, '/d:/d', "
        "--init=false]}",
        ""},
