@@ -52,6 +52,17 @@ Json NodeJson(const v1::JobSpec& spec, const v1::PlannedNode& node) {
   return json;
 }
 
+Json ContainerJson(const v1::ContainerSpec& container) {
+  Json options = Json::array();
+  for (const std::string& option : container.options()) options.push_back(option);
+  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+  return {{"image", container.image()},
+          {"engine", or_null(container.engine())},
+          {"runtime", or_null(container.runtime())},
+          {"privileged", container.privileged()},
+          {"options", std::move(options)}};
+}
+
 // The argv that every host has but for its interpreter: that of a host without an override.
 const v1::LaunchSpec* CommonLaunch(const v1::JobSpec& spec, const v1::Plan& plan) {
   for (const v1::PlannedNode& node : plan.nodes()) {
@@ -74,6 +85,7 @@ std::string PlanToJson(const v1::JobSpec& spec, const v1::Plan& plan,
   json["argv"] = launch != nullptr ? ArgvJson(*launch) : Json::array();
   json["cwd"] = spec.working_directory();
   json["env"] = EnvJson(spec.env());
+  if (spec.has_container()) json["container"] = ContainerJson(spec.container());
   Json nodes = Json::array();
   Json ranks = Json::array();
   for (const v1::PlannedNode& node : plan.nodes()) {

@@ -100,6 +100,20 @@ print('err of', os.environ['RANK'], file=sys.stderr)
   ExpectNothingLeft();
 }
 
+TEST_F(RunContainer, FlagsCanAskForOne) {
+  CommandRun plan = box_.Run(
+      {"spawn", "--hostfile", "hosts", "--container", "img:1", "--dry-run", "--no_python", "sh"});
+  EXPECT_EQ(plan.Wait(), 0) << plan.err();
+  EXPECT_EQ(Json::parse(plan.out())["container"]["image"], "img:1");
+  CommandRun run = box_.Run({"spawn", "--hostfile", "hosts", "--container", "img:1", "--no_python",
+                             "sh", "-c", "echo $FROM_IMAGE"});
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("[1@node-2] yes\n"));
+  CommandRun wrong = box_.Run({"spawn", "--hostfile", "hosts", "--container=-x", "r.py"});
+  EXPECT_EQ(wrong.Wait(), 2);
+  EXPECT_THAT(wrong.err(), HasSubstr("--container: '-x' is an option, not an image"));
+}
+
 TEST_F(RunContainer, TheExitCodeIsThatOfTheContainer) {
   for (const auto& [command, status] :
        {std::pair("exit 7", 7), std::pair("kill -9 $$", 137), std::pair("exit 127", 127)}) {
