@@ -105,7 +105,9 @@ void EngineRunner::OnReaped(const siginfo_t& info) {
     }
   }
   SpawnFailure failure;
-  if (ReadExecStatus(call->exec_status_fd.get(), failure) == ExecStatus::kFailed) {
+  // An engine is asked to be nowhere in particular.
+  std::vector<SpawnFailure> skipped;
+  if (ReadExecStatus(call->exec_status_fd.get(), failure, skipped) == ExecStatus::kFailed) {
     Finish(call, false,
            "cannot be started: " + failure.step + ": " + ErrnoText(failure.error_number));
   } else if (info.si_code != CLD_EXITED) {
