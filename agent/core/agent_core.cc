@@ -1,6 +1,7 @@
 #include "agent/core/agent_core.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -107,6 +108,10 @@ v1::Heartbeat AgentCore::MakeHeartbeat() {
   for (const auto& [id, attempt] : state_.attempts) running += RunningRanks(attempt);
   heartbeat.set_running_ranks(running);
   if (options_.pending_log_bytes) heartbeat.set_pending_log_bytes(options_.pending_log_bytes());
+  if (options_.take_readings) {
+    const std::vector<v1::DeviceReading> readings = options_.take_readings();
+    heartbeat.mutable_readings()->Assign(readings.begin(), readings.end());
+  }
   return heartbeat;
 }
 
@@ -131,6 +136,10 @@ absl::Status AgentCore::OnWelcome(const v1::Welcome& welcome) {
   sent_seq_ = acked;
   const absl::Status status = OnAck(acked);
   if (!status.ok()) return status;
+  if (options_.set_telemetry_interval) {
+    options_.set_telemetry_interval(std::chrono::nanoseconds(
+        google::protobuf::util::TimeUtil::DurationToNanoseconds(welcome.telemetry_interval())));
+  }
   Notice(Severity::kInfo, fmt::format("session opened session={} epoch={} acked={}",
                                       welcome.session_id(), welcome.coordinator_epoch(), acked));
   observer_.OnSession(welcome.session_id());

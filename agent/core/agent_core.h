@@ -93,6 +93,10 @@ struct AgentOptions {
   uint64_t compact_bytes = 256 * 1024;
   // For heartbeats: output not yet committed (LogShipper::pending_bytes). May be null.
   std::function<uint64_t()> pending_log_bytes;
+  // Told how often the coordinator wants readings of the cards; 0: never. May be null.
+  std::function<void(Duration)> set_telemetry_interval;
+  // For heartbeats: readings that were not told yet; must not block. May be null.
+  std::function<std::vector<v1::DeviceReading>()> take_readings;
 };
 
 // Hears what the composition root passes on (log connection, log shipper, exit). Called on the loop

@@ -283,6 +283,9 @@ absl::StatusOr<internal::ShimBootstrap> ComposeBootstrap(const v1::LaunchSpec& l
   bootstrap.set_log_quota_bytes(launch.log_quota_bytes() != 0 ? launch.log_quota_bytes()
                                                               : kDefaultLogQuotaBytes);
   bootstrap.set_holder(launch.holder());
+  bootstrap.set_slots_are_cards(launch.slots_are_cards());
+  bootstrap.set_device_wait_ms(launch.has_device_wait() ? Milliseconds(launch.device_wait())
+                                                        : kDefaultDeviceWaitMs);
   bootstrap.set_stall_after_ms(Milliseconds(launch.stall_after()));
   if (context.fake_unkillable_rank) {
     bootstrap.set_has_fake_unkillable_rank(true);

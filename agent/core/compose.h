@@ -24,6 +24,9 @@ namespace muster {
 // Quota of a rank's log when the job names none.
 inline constexpr uint64_t kDefaultLogQuotaBytes = uint64_t{1} << 30;
 
+// How long cards are waited for when the job does not say.
+inline constexpr uint64_t kDefaultDeviceWaitMs = 5000;
+
 // What composing needs besides the launch specification.
 struct ComposeContext {
   AttemptId attempt;

@@ -86,6 +86,13 @@ absl::Status Agent::Start() {
     scopes_ = std::make_unique<SystemdScopes>(loop_, config_.job_slice, FindCgroupRoot());
   }
 
+  DeviceOptions devices;
+  devices.sysroot = config_.sysroot;
+  devices.environ = config_.environ;
+  // This very program, also when its file was replaced.
+  devices.own_program = "/proc/self/exe";
+  cards_ = std::make_unique<CardReader>(loop_, std::move(devices), config_.devices);
+
   absl::StatusOr<std::unique_ptr<ShimLauncher>> launcher =
       ShimLauncher::Create(loop_, {.node_id = config_.node_id,
                                    .boot_id = *boot_id,
@@ -95,6 +102,8 @@ absl::Status Agent::Start() {
                                    .lease_directory = config_.lease_directory,
                                    .cgroup_parent = cgroup,
                                    .scopes = scopes_.get(),
+                                   .cards = cards_->ShimCards(),
+                                   .cards_are_simulated = !config_.sysroot.empty(),
                                    .power_loss_ends_all = config_.ephemeral,
                                    .rank_oom_score_adj = config_.rank_oom_score_adj});
   if (!launcher.ok()) return launcher.status();
@@ -135,6 +144,9 @@ absl::Status Agent::Start() {
       CollectFacts({.slots = config_.slots,
                     .addresses = config_.addresses,
                     .resolver_limit = config_.ephemeral ? milliseconds(0) : kResolverLimit});
+  cards_->AddTo(options.facts);
+  options.set_telemetry_interval = [this](Duration interval) { cards_->SetInterval(interval); };
+  options.take_readings = [this] { return cards_->TakeReadings(); };
   options.environ = config_.environ;
   options.home = config_.home;
   options.state = fmt::format("{:016x}", PathHash(attempts_directory_));

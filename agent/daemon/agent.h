@@ -10,6 +10,7 @@
 
 #include "agent/core/agent_core.h"
 #include "agent/daemon/audit_events.h"
+#include "agent/daemon/card_reader.h"
 #include "agent/daemon/certificate_keeper.h"
 #include "agent/daemon/config.h"
 #include "agent/node/system_rendezvous.h"
@@ -76,6 +77,7 @@ class Agent final : private AgentObserver {
   FileAgentStore store_;
   // Null where jobs get no scopes.
   std::unique_ptr<SystemdScopes> scopes_;
+  std::unique_ptr<CardReader> cards_;
   std::unique_ptr<ShimLauncher> launcher_;
   std::unique_ptr<FileSpool> spool_;
   std::unique_ptr<LogShipper> shipper_;

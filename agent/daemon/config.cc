@@ -89,6 +89,14 @@ std::vector<SettingKey> Keys() {
       {.name = "state_dir"},
       {.name = "slots",
        .check = [](const std::string& text) { return MessageIn(ParseSlots(text).status()); }},
+      {.name = "devices",
+       .check =
+           [](const std::string& mode) {
+             return mode == "auto" || mode == "gaudi" || mode == "none"
+                        ? ""
+                        : fmt::format("expected auto, gaudi or none, got '{}'", mode);
+           }},
+      {.name = "sysroot", .may_be_empty = true},
       {.name = "addresses",
        .kind = Kind::kList,
        .check = [](const std::string& text) { return MessageIn(CheckNumericAddress(text)); }},
@@ -156,6 +164,7 @@ Settings Collect(const AgentFlags& flags, const std::vector<std::string>& enviro
   const std::pair<const char*, const char*> of_flags[] = {
       {"node_id", "node-id"},        {"coordinator", "coordinator"},
       {"state_dir", "state-dir"},    {"slots", "slots"},
+      {"devices", "devices"},        {"sysroot", "sysroot"},
       {"addresses", "address"},      {"allow_users_file", "allow-users"},
       {"allow_users", "allow-user"}, {"allow_root", "allow-root"}};
   for (const auto& [key, flag] : of_flags) {
@@ -169,6 +178,9 @@ Settings Collect(const AgentFlags& flags, const std::vector<std::string>& enviro
   // An empty variable is the usual way to unset one in a unit file.
   if (const std::string slots = variable("MUSTER_SLOTS"); !slots.empty()) {
     settings.Give("slots", {slots}, {"MUSTER_SLOTS", 0}, diagnostics);
+  }
+  if (const std::string root = variable("MUSTER_SYSROOT"); !root.empty()) {
+    settings.Give("sysroot", {root}, {"MUSTER_SYSROOT", 0}, diagnostics);
   }
   // An unknown level is not worth failing for: SetUpLog warns of it.
   if (const std::string level = variable("MUSTER_LOG"); IsLogLevel(level)) {
@@ -198,6 +210,8 @@ Settings Collect(const AgentFlags& flags, const std::vector<std::string>& enviro
                   diagnostics);
   }
   for (const auto& [key, value] : {std::pair("slots", "8"),
+                                   {"devices", "auto"},
+                                   {"sysroot", ""},
                                    {"coordinator", ""},
                                    {"allow_users_file", kAllowFile},
                                    {"allow_root", "false"},
@@ -282,12 +296,19 @@ CommandLine ParseCommandLine(int argc, const char* const* argv, const char* cons
   Complete(&config, diagnostics);
   const absl::StatusOr<std::string> directory = MakeAbsolute(settings.Text("state_dir"));
   if (!directory.ok()) diagnostics.Error("state_dir", 0, MessageIn(directory.status()));
+  const absl::StatusOr<std::string> sysroot = MakeAbsolute(settings.Text("sysroot"));
+  if (!sysroot.ok()) diagnostics.Error("sysroot", 0, MessageIn(sysroot.status()));
+  if (sysroot.ok() && !sysroot->empty() && ::access((*sysroot + "/.").c_str(), R_OK) != 0) {
+    diagnostics.Error("sysroot", 0, MessageIn(ErrnoStatus(errno, *sysroot)));
+  }
   if (!diagnostics.ok()) return Refuse(diagnostics.ErrorText());
 
   config.node_id = NodeId(settings.Text("node_id"));
   config.coordinator = settings.Text("coordinator");
   config.state_directory = *directory;
   config.slots = *ParseSlots(settings.Text("slots"));
+  config.devices = settings.Text("devices");
+  config.sysroot = *sysroot;
   config.addresses = settings.List("addresses");
   config.allow_file = settings.Text("allow_users_file");
   config.allowed_users = settings.List("allow_users");

@@ -30,7 +30,12 @@ struct AgentConfig {
   // File of the users that ranks may run as, see agent/node/allow_list.h; and more of them by name.
   std::string allow_file;
   std::vector<std::string> allowed_users;
+  // Slots where there are no cards.
   uint32_t slots = 8;
+  // Whether cards are the slots: `auto` (where there are some), `gaudi` or `none`.
+  std::string devices = "auto";
+  // A simulated node, put in front of the paths of cards; empty: this machine.
+  std::string sysroot;
   // The slice of systemd that jobs get scopes in, when systemd runs the agent as root; empty: they
   // get none.
   std::string job_slice;

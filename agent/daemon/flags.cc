@@ -40,7 +40,11 @@ AgentFlags::AgentFlags()
   Add(*run, "coordinator", "ADDRESS",
       "Where the coordinator listens: HOST:PORT, or unix:/path on its own machine (default: as "
       "told when the node joined)");
-  Add(*run, "slots", "N", "Slots to offer (default: MUSTER_SLOTS, else 8)");
+  Add(*run, "slots", "N", "Slots to offer without cards (default: MUSTER_SLOTS, else 8)");
+  Add(*run, "devices", "auto|gaudi|none",
+      "Whether Gaudi cards are the slots: where there are some, always, or never (default: auto)");
+  Add(*run, "sysroot", "DIR",
+      "Look for cards below DIR, a simulated node (default: MUSTER_SYSROOT, else this machine)");
   Add(*run, "address", "IP", "Address to report; repeat for more (default: all)")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   Add(*run, "allow-users", "FILE",

@@ -190,6 +190,12 @@ std::string NameOfCard(const v1::Device& device) {
   return name;
 }
 
+std::string StatusPathOf(const std::string& root, const v1::Device& device) {
+  const bool legacy = device.device_node().find("/dev/hl") != std::string::npos;
+  const Layout& layout = legacy ? kLegacy : kAccel;
+  return fmt::format("{}{}/{}{}/device/status", root, layout.folder, layout.prefix, device.index());
+}
+
 v1::DeviceInventory ReadSysfsCards(const std::string& root, size_t most_cards) {
   v1::DeviceInventory inventory;
   for (const Layout& layout : {kAccel, kLegacy}) {

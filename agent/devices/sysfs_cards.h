@@ -15,6 +15,9 @@ namespace muster {
 // Accelerators of other makers, and Goya cards, are passed over.
 v1::DeviceInventory ReadSysfsCards(const std::string& root, size_t most_cards);
 
+// The file in which the driver says the state of a card that ReadSysfsCards found. Pure.
+std::string StatusPathOf(const std::string& root, const v1::Device& device);
+
 // "the card of index 3 at 0000:b3:00.0". Pure.
 std::string NameOfCard(const v1::Device& device);
 

@@ -149,8 +149,11 @@ LeaseDirectory OpenLeaseDirectory(const std::string& wanted, std::string& proble
   return directory;
 }
 
-LeaseSet::LeaseSet(LeaseDirectory directory, std::string node_id, std::string holder)
-    : directory_(std::move(directory)), node_id_(std::move(node_id)), holder_(std::move(holder)) {}
+LeaseSet::LeaseSet(LeaseDirectory directory, std::string node_id, std::string holder, SlotKind kind)
+    : directory_(std::move(directory)),
+      node_id_(std::move(node_id)),
+      holder_(std::move(holder)),
+      kind_(kind) {}
 
 UniqueFd LeaseSet::Lock(const std::string& name, std::optional<std::string>& holder,
                         std::string& problem) {
@@ -175,15 +178,22 @@ UniqueFd LeaseSet::Lock(const std::string& name, std::optional<std::string>& hol
   return fd;
 }
 
-std::string LeaseSet::TakeSlot(uint32_t slot) {
+std::string LeaseSet::TakeSlot(uint32_t slot, bool* held) {
+  if (held != nullptr) *held = false;
   if (slots_.contains(slot)) return "";
   std::optional<std::string> holder;
   std::string problem;
-  UniqueFd fd =
-      Lock("slot." + EncodeFileName(node_id_) + "." + std::to_string(slot), holder, problem);
+  const std::string number = std::to_string(slot);
+  const std::string of_node = EncodeFileName(node_id_) + "." + number;
+  const bool plain = kind_ == SlotKind::kPlain;
+  UniqueFd fd = Lock(plain                            ? "slot." + of_node
+                     : kind_ == SlotKind::kCardOfNode ? "card." + of_node
+                                                      : "card." + number,
+                     holder, problem);
   if (holder) {
-    return "slot " + std::to_string(slot) + " of " + Printable(node_id_) + " is in use by " +
-           *holder;
+    if (held != nullptr) *held = true;
+    return (plain ? "slot " : "the card of module ") + number + " of " + Printable(node_id_) +
+           " is in use by " + *holder;
   }
   if (!fd) return problem;
   slots_[slot] = std::move(fd);

@@ -26,13 +26,19 @@ struct LeaseDirectory {
 // files of others.
 LeaseDirectory OpenLeaseDirectory(const std::string& wanted, std::string& problem);
 
+// What slots are, and so whose they are: plain slots are the node's, of which a machine may have
+// several; cards are the machine's, unless they are simulated.
+enum class SlotKind { kPlain, kCardOfMachine, kCardOfNode };
+
 class LeaseSet {
  public:
   // `directory`: from OpenLeaseDirectory. `holder`: who holds the leases, as told to others.
-  LeaseSet(LeaseDirectory directory, std::string node_id, std::string holder);
+  LeaseSet(LeaseDirectory directory, std::string node_id, std::string holder,
+           SlotKind kind = SlotKind::kPlain);
 
   // Takes a slot of the node. Empty on success, else what is wrong, with the present holder.
-  std::string TakeSlot(uint32_t slot);
+  // `held`: set to whether somebody has it.
+  std::string TakeSlot(uint32_t slot, bool* held = nullptr);
 
   struct Port {
     uint32_t number = 0;
@@ -61,6 +67,7 @@ class LeaseSet {
   LeaseDirectory directory_;
   std::string node_id_;
   std::string holder_;
+  const SlotKind kind_;
   std::map<uint32_t, UniqueFd> slots_;
   UniqueFd port_;
   UniqueFd companion_;

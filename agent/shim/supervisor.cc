@@ -32,6 +32,8 @@ constexpr std::chrono::seconds kLinger{60};
 constexpr milliseconds kMostLeaseGrace{4000};
 // For the checks of files; a file server that takes longer is of no use.
 constexpr std::chrono::seconds kChecksTime{30};
+// More than anybody waits for; the start has a limit of its own.
+constexpr uint64_t kMostDeviceWaitMs = uint64_t{1000} * 60 * 60 * 24;
 // Descriptors per rank (log, two pipes, exec status, cgroup, and some while starting), and for the
 // rest.
 constexpr uint64_t kDescriptorsPerRank = 6;
@@ -148,7 +150,7 @@ int Supervisor::TakeLock() {
 
 // Leases and checks; finds everything that is wrong, so that the user sees it at once.
 void Supervisor::Prepare() {
-  TakeLeases();
+  OpenLeases();
   const auto ranks = static_cast<uint64_t>(bootstrap_.ranks_size());
   const uint64_t descriptors = kOtherDescriptors + kDescriptorsPerRank * ranks;
   if (environment_.inherited.open_files_limit < descriptors) {
@@ -157,15 +159,16 @@ void Supervisor::Prepare() {
                                            ", but " + std::to_string(descriptors) +
                                            " are needed (ulimit -Hn)"});
   }
+  cards_end_ = Now() + milliseconds(std::min(bootstrap_.device_wait_ms(), kMostDeviceWaitMs));
+  TakeSlots(Now());
   checks_end_ = Now() + kChecksTime;
   CheckImage();
-  checker_.Start(bootstrap_,
-                 [this](std::vector<Problem> problems, const std::vector<std::string>& paths) {
-                   OnChecked(std::move(problems), paths);
-                 });
+  checker_.Start(bootstrap_, [this](std::vector<Problem> problems, std::vector<std::string> paths) {
+    EndChecks(std::move(problems), std::move(paths));
+  });
 }
 
-void Supervisor::TakeLeases() {
+void Supervisor::OpenLeases() {
   std::string problem;
   LeaseDirectory directory = OpenLeaseDirectory(bootstrap_.lease_directory(), problem);
   if (!directory.fd) {
@@ -174,11 +177,10 @@ void Supervisor::TakeLeases() {
   }
   const std::string holder =
       bootstrap_.holder().empty() ? "job " + bootstrap_.job_id() : bootstrap_.holder();
-  leases_.emplace(std::move(directory), bootstrap_.node_id(), holder);
-  for (const uint32_t slot : bootstrap_.slots()) {
-    problem = leases_->TakeSlot(slot);
-    if (!problem.empty()) problems_.push_back({"slot-lease", problem});
-  }
+  leases_.emplace(std::move(directory), bootstrap_.node_id(), holder,
+                  !bootstrap_.slots_are_cards()       ? SlotKind::kPlain
+                  : bootstrap_.card_leases_per_node() ? SlotKind::kCardOfNode
+                                                      : SlotKind::kCardOfMachine);
   if (bootstrap_.reserve_port()) {
     problem = leases_->TakePort(bootstrap_.port(), WantsCompanionPort(), port_hold_, port_);
     if (!problem.empty()) problems_.push_back({"port", problem});
@@ -197,11 +199,19 @@ bool Supervisor::WantsCompanionPort() const {
   return false;
 }
 
-void Supervisor::EndPrepare(std::vector<Problem> problems, const std::vector<std::string>& paths) {
-  checks_end_.reset();
+void Supervisor::EndChecks(std::vector<Problem> problems, std::vector<std::string> paths) {
   for (Problem& problem : problems) problems_.push_back(std::move(problem));
+  paths_ = std::move(paths);
+  EndPrepare();
+}
+
+// Once checks, image and slots are done.
+void Supervisor::EndPrepare() {
+  if (!paths_.has_value() || !image_checked_) return;
+  checks_end_.reset();
+  if (!slots_done_) return;
   if (problems_.empty()) {
-    MakeRanks(paths);
+    MakeRanks(*paths_);
   }
   internal::ShimRecord record;
   if (problems_.empty()) {
@@ -341,8 +351,8 @@ SteadyTime Supervisor::NextDeadline() const {
   SteadyTime next = Now() + kLinger;
   for (const OptionalTime& time :
        {journal_.deadline(), growth_.deadline(), checks_end_, lease_end_, kill_at_, next_pass_,
-        cleanup_end_, next_log_check_, next_stall_look_, next_retry_, linger_end_, fake_end_,
-        port_hold_.deadline(), containers_.deadline()}) {
+        cleanup_end_, next_log_check_, next_stall_look_, next_card_look_, next_retry_, linger_end_,
+        fake_end_, port_hold_.deadline(), containers_.deadline()}) {
     if (time) next = std::min(next, *time);
   }
   return next;
@@ -362,13 +372,15 @@ void Supervisor::OnTime(SteadyTime now) {
   if (checks_end_ && now >= *checks_end_) {
     checker_.Abandon();
     containers_.Abandon();
-    EndPrepare(
+    image_checked_ = true;
+    EndChecks(
         {{"checks", "looking at working directory, script and program took longer than " +
                         std::to_string(kChecksTime.count()) + " s: a file system does not answer"}},
         {});
   }
   port_hold_.OnTime(now);
   containers_.OnTime(now);
+  if (next_card_look_ && now >= *next_card_look_) TakeSlots(now);
   AfterEnds();
   if (kill_at_ && now >= *kill_at_) {
     kill_at_.reset();

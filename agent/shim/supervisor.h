@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "agent/shim/agent_link.h"
+#include "agent/shim/card_watch.h"
 #include "agent/shim/containers.h"
 #include "agent/shim/exec_checker.h"
 #include "agent/shim/lease.h"
@@ -59,9 +60,10 @@ class Supervisor {
   int Begin();
   int TakeLock();
   void Prepare();
-  void TakeLeases();
+  void OpenLeases();
   bool WantsCompanionPort() const;
-  void EndPrepare(std::vector<Problem> problems, const std::vector<std::string>& paths);
+  void EndChecks(std::vector<Problem> problems, std::vector<std::string> paths);
+  void EndPrepare();
   void MakeRanks(const std::vector<std::string>& paths);
   void HandleRequest(const internal::ShimRequest& request);
   void StartRanks(const Strings& added);
@@ -73,9 +75,11 @@ class Supervisor {
   void OnTime(SteadyTime now);
   void CheckLingering(SteadyTime now);
 
+  // supervisor_cards.cc: slots, and the cards that are waited for.
+  void TakeSlots(SteadyTime now);
+
   // supervisor_containers.cc
   void CheckImage();
-  void OnChecked(std::vector<Problem> problems, const std::vector<std::string>& paths);
   bool AsksHowItEnded(RankProcess& rank, const siginfo_t& info);
   void BeginRemoval(SteadyTime now, bool kill_now);
   bool IsRemoving(SteadyTime now) const;
@@ -122,14 +126,19 @@ class Supervisor {
   ExecChecker checker_{poller_};
   Containers containers_{poller_};
   bool image_checked_ = false;
-  // What the checker found, while the image is still being looked for.
-  std::optional<std::pair<std::vector<Problem>, std::vector<std::string>>> checked_;
   // A client of the engine was killed by somebody else.
   bool client_died_ = false;
   OptionalTime removal_end_;
   // Found so far.
   std::vector<Problem> problems_;
   LeaseSet::Port port_;
+  // The programs of the ranks, once the checks are done.
+  std::optional<std::vector<std::string>> paths_;
+  // Slots are taken, or will not be.
+  bool slots_done_ = false;
+  // Cards are waited for until then, and looked at again before.
+  OptionalTime cards_end_;
+  OptionalTime next_card_look_;
 
   Phase phase_ = Phase::kChecking;
   bool stopping_ = false;

@@ -28,16 +28,8 @@ void Supervisor::CheckImage() {
       problems_.push_back({"container-image", std::move(problem)});
     }
     image_checked_ = true;
-    if (checked_) {
-      auto [problems, paths] = *std::exchange(checked_, std::nullopt);
-      EndPrepare(std::move(problems), paths);
-    }
+    EndPrepare();
   });
-}
-
-void Supervisor::OnChecked(std::vector<Problem> problems, const std::vector<std::string>& paths) {
-  if (image_checked_) return EndPrepare(std::move(problems), paths);
-  checked_.emplace(std::move(problems), paths);
 }
 
 // True when the end of the rank is told later, once the engine has been asked.

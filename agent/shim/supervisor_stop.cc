@@ -44,6 +44,7 @@ void Supervisor::Stop(milliseconds grace) {
       checker_.Abandon();
       containers_.Abandon();
       checks_end_.reset();
+      next_card_look_.reset();
       // Nothing was started, so there are no logs to close.
       ranks_.clear();
       Finish();

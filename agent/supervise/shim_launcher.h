@@ -40,6 +40,9 @@ struct ShimLauncherOptions {
   // is below. Where it fails the group is below `cgroup_parent`, which is not empty. Null: no
   // scopes. Outlives the launcher.
   ScopeMaker* scopes = nullptr;
+  // The cards of the node, and whether they are simulated; see ShimBootstrap.
+  std::vector<internal::ShimCard> cards;
+  bool cards_are_simulated = false;
   // True when nobody asks for records after a power loss: shims need not wait for the disk.
   bool power_loss_ends_all = false;
   // The oom_score_adj that ranks get, when the agent has changed its own.

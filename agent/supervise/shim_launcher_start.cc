@@ -3,6 +3,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,6 +26,13 @@ void ShimLauncher::FillBootstrap(const AttemptDirectory& directory,
     bootstrap->set_rank_oom_score_adj(*options_.rank_oom_score_adj);
   }
   bootstrap->clear_cgroup_directory();
+  if (!bootstrap->slots_are_cards()) return;
+  bootstrap->set_card_leases_per_node(options_.cards_are_simulated);
+  for (const internal::ShimCard& card : options_.cards) {
+    if (std::ranges::find(bootstrap->slots(), card.module_id()) != bootstrap->slots().end()) {
+      *bootstrap->add_cards() = card;
+    }
+  }
 }
 
 absl::Status ShimLauncher::AddCgroup(const AttemptId& id, const AttemptDirectory& directory,

@@ -130,6 +130,8 @@ void JobAssembly::ApplyFlags(const RunFlags& flags) {
   if (flags.grace) *spec.mutable_grace() = ToProto(*flags.grace);
   if (flags.start_timeout) *spec.mutable_start_timeout() = ToProto(*flags.start_timeout);
   if (flags.time_limit) *spec.mutable_time_limit() = ToProto(*flags.time_limit);
+  if (flags.device_wait) *spec.mutable_device_wait() = ToProto(*flags.device_wait);
+  if (!flags.devices.empty()) spec.set_devices(flags.devices);
   if (!flags.master_addr.empty()) spec.set_master_addr(Printable(flags.master_addr));
   if (flags.master_port) spec.set_master_port(*flags.master_port);
   if (!flags.container.empty()) {

@@ -58,6 +58,7 @@ void SetPolicies(const JobFile& file, v1::JobSpec& spec) {
   if (file.grace) *spec.mutable_grace() = ToProto(*file.grace);
   if (file.start_timeout) *spec.mutable_start_timeout() = ToProto(*file.start_timeout);
   if (file.time_limit) *spec.mutable_time_limit() = ToProto(*file.time_limit);
+  if (file.device_wait) *spec.mutable_device_wait() = ToProto(*file.device_wait);
   if (file.on_coordinator_loss && file.on_coordinator_loss->stop_after) {
     *spec.mutable_on_coordinator_loss()->mutable_stop_after() =
         ToProto(*file.on_coordinator_loss->stop_after);

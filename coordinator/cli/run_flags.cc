@@ -129,6 +129,8 @@ Flags::Setter SetInt(std::optional<int>* out, int min, int max) {
 
 void AddRunFlags(Flags& flags, RunFlags& out) {
   flags.Switch("local", &out.local, "run on this machine, one agent per host of the hostfile");
+  flags.Text("sysroot", "DIR", &out.sysroot,
+             "with --local: look for cards below DIR/HOST, else below DIR, a simulated node");
   flags.Text("server", "ADDRESS", &out.server, "coordinator to use");
   flags.Switch("dry-run", &out.dry_run, "print the plan as JSON and start nothing");
   flags.Switch("detach", &out.detach, "print the id of the job and leave");
@@ -149,6 +151,18 @@ void AddRunFlags(Flags& flags, RunFlags& out) {
               "for all nodes to be there and prepared; default 5m");
   flags.Value("time-limit", "TIME", SetDuration(&out.time_limit),
               "longest time that ranks may run");
+  flags.Value("device-wait", "TIME", SetDuration(&out.device_wait),
+              "for cards that somebody still holds or that are in reset; default 5s");
+  flags.Value(
+      "devices", "auto|gaudi|none",
+      [&out](std::string_view value) -> std::string {
+        if (value != "auto" && value != "gaudi" && value != "none") {
+          return fmt::format("expected auto, gaudi or none, got {}", Quoted(value));
+        }
+        out.devices = std::string(value);
+        return "";
+      },
+      "whether ranks get Gaudi cards: where there are some, always, or never");
   flags.Text("log-dir", "FOLDER", &out.log_dir, "write the output of every rank there");
   flags.Value("output,o", "text|json", SetOutput(&out.output), "form of what is printed");
   flags.Value("log-level", "LEVEL", SetLogLevel(&out.log_level), "debug, info, warning or error");

@@ -30,6 +30,8 @@ struct RunFlags {
   bool local = false;
   // Without any coordinator to go to: run as with `local`.
   bool local_without_server = false;
+  // With `local`: the simulated node, or a folder with one tree per node; empty: MUSTER_SYSROOT.
+  std::string sysroot;
   // Address of the coordinator; empty: MUSTER_SERVER and so on.
   std::string server;
   bool dry_run = false;
@@ -47,6 +49,10 @@ struct RunFlags {
   // All nodes present and prepared within this time, or nothing starts.
   std::optional<Duration> start_timeout;
   std::optional<Duration> time_limit;
+  // For cards that somebody still holds.
+  std::optional<Duration> device_wait;
+  // `auto`, `gaudi` or `none`; empty: as the job file says.
+  std::string devices;
   std::string master_addr;
   std::optional<uint32_t> master_port;
   std::string cwd;

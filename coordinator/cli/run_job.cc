@@ -8,6 +8,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <random>
 #include <system_error>
 
@@ -42,6 +43,16 @@ bool WantsLocal(const RunFlags& flags) {
   if (flags.local) return true;
   const char* variable = std::getenv("MUSTER_LOCAL");
   return flags.server.empty() && variable != nullptr && std::string_view(variable) == "1";
+}
+
+// Absolute: agents run elsewhere.
+std::string SysrootOf(const RunFlags& flags) {
+  const char* variable = std::getenv("MUSTER_SYSROOT");
+  std::string root = !flags.sysroot.empty() ? flags.sysroot : variable != nullptr ? variable : "";
+  if (root.empty()) return root;
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(root, error);
+  return error ? root : absolute.string();
 }
 
 std::string MakeRequestId() {
@@ -191,6 +202,9 @@ int JobRun::RunLocal() {
   if (const std::optional<int> ended = EndedByUser()) return *ended;
   StandaloneOptions options;
   options.hosts = built_.spec.hosts();
+  // Where there are cards that the job does not want, its slots are plain ones.
+  if (built_.spec.devices() == "none") options.devices = "none";
+  options.sysroot = SysrootOf(flags_);
   options.on_trouble = [this](const std::string& message) { reporter_.Say("warning: " + message); };
   absl::StatusOr<std::unique_ptr<Standalone>> standalone = Standalone::Start(std::move(options));
   if (!standalone.ok()) {

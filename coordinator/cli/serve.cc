@@ -113,6 +113,8 @@ int RunServe(Arguments arguments, Reporter& reporter) {
   flags.Value("max-ranks-per-user", "N", keep("max_ranks_per_user"),
               fmt::format("ranks that they may have together (default {}; 0: no limit)",
                           defaults.user_limits.ranks));
+  flags.Value("telemetry-interval", "TIME", keep("telemetry_interval"),
+              "how often nodes tell what their cards say (default 10s; 0: never)");
   AddConfigFlag(flags, &file);
   flags.Switch("check-config", &check,
                "print every setting that holds and who says so, and start nothing");

@@ -53,6 +53,8 @@ struct CoordinatorOptions {
   // Silence after which a node is LOST, while there are few of them. It is SUSPECT as soon as its
   // stream is gone, or after half of this time. A restarted coordinator waits this long for nodes.
   Duration lease_ttl = std::chrono::seconds(10);
+  // How often heartbeats carry readings of the nodes' cards; 0: never.
+  Duration telemetry_interval = std::chrono::seconds(10);
   // More nodes than this many heartbeats per second allow stretch interval and lease in proportion.
   double max_heartbeats_per_second = 500;
   // Answers of other nodes are awaited this long after the first PrepareFailed, so that the user

@@ -7,6 +7,7 @@
 
 #include "common/base/annotate.h"
 #include "common/base/version.h"
+#include "coordinator/core/card_use.h"
 #include "coordinator/core/core_impl.h"
 #include "coordinator/core/job_text.h"
 #include "coordinator/core/proto_time.h"
@@ -21,16 +22,6 @@ namespace {
 
 // Less than this may be the time that a heartbeat travels; clocks of a cluster agree better.
 constexpr Duration kClockOffsetThatCounts = std::chrono::seconds(1);
-
-// "alice, job 7f3a (llama)": who submitted it, and what the job is called.
-std::string HolderText(const JobEntry& entry) {
-  std::string text = fmt::format("job {}", entry.id.value());
-  if (!entry.record.submitter.empty()) {
-    text = fmt::format("{}, {}", entry.record.submitter, text);
-  }
-  const std::string& name = entry.record.spec->name();
-  return name.empty() ? text : fmt::format("{} ({})", text, name);
-}
 
 }  // namespace
 
@@ -52,6 +43,11 @@ void CoordinatorCore::Impl::OnAgentMessage(SessionHandle handle, v1::AgentMessag
       if (node != nullptr && message.heartbeat().has_send_time()) {
         NodeTable::SawClock(*node, ToWallTime(message.heartbeat().send_time()),
                             executor_.clock().WallNow());
+      }
+      if (node != nullptr && !message.heartbeat().readings().empty()) {
+        node->readings.assign(message.heartbeat().readings().begin(),
+                              message.heartbeat().readings().end());
+        node->readings_time = executor_.clock().WallNow();
       }
       // At once: a lease must not wait for a disk.
       session->AckHeartbeat(message.heartbeat().sequence(), executor_.clock().WallNow());
@@ -172,6 +168,9 @@ void CoordinatorCore::Impl::Welcome(SessionHandle handle) {
   welcome.mutable_version()->set_minor(kProtocolMinor);
   *welcome.mutable_heartbeat_interval() = ToProtoDuration(terms.heartbeat_interval);
   *welcome.mutable_lease_ttl() = ToProtoDuration(terms.lease_ttl);
+  if (options_.telemetry_interval > Duration::zero()) {
+    *welcome.mutable_telemetry_interval() = ToProtoDuration(options_.telemetry_interval);
+  }
   welcome.set_acked_event_seq(node.record.acked_event_seq());
   if (options_.probe_rendezvous && node.can_probe.value_or(false)) {
     welcome.add_capabilities(kProbeCapability);

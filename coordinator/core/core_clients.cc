@@ -10,6 +10,7 @@
 
 #include "common/base/annotate.h"
 #include "common/base/signal_names.h"
+#include "coordinator/core/card_use.h"
 #include "coordinator/core/core_impl.h"
 #include "coordinator/core/proto_time.h"
 #include "coordinator/core/spec_check.h"
@@ -119,7 +120,16 @@ void CoordinatorCore::Impl::PlanJob(v1::PlanJobRequest request, Caller caller,
     }
     std::vector<NodeSlots> slots(spec.hosts_size());
     for (int i = 0; i < spec.hosts_size(); ++i) {
-      if (matches.node[i].has_value()) slots[i] = SlotsOf(inventory.nodes[*matches.node[i]]);
+      if (matches.node[i].has_value()) {
+        const NodeView& node = inventory.nodes[*matches.node[i]];
+        slots[i] = SlotsOf(node, spec.devices());
+        if (!slots[i].are_modules) continue;
+        // A plan for later: what is in use now is only to be avoided.
+        slots[i].use = UseOfCards(*nodes_.Find(node.id),
+                                  inventory.identities[*matches.node[i]].boot_id, jobs_);
+        slots[i].use.doubtful.merge(slots[i].use.taken);
+        slots[i].use.taken.clear();
+      }
     }
     size_t env_bytes = 0;
     for (const v1::EnvAssignment& assignment : spec.env()) env_bytes += assignment.ByteSizeLong();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/annotate.h"
+#include "coordinator/core/card_use.h"
 #include "coordinator/core/job_state.h"
 #include "coordinator/core/job_text.h"
 #include "coordinator/core/job_times.h"
@@ -189,7 +190,10 @@ void CoordinatorCore::Impl::GiveUpNode(const NodeId& node, std::string reason) {
 }
 
 void CoordinatorCore::Impl::Place(JobEntry& entry, Placement& placement) {
-  PlacementResult result = PlaceJob(entry.record, nodes_.Alive());
+  PlacementResult result = PlaceJob(entry.record, nodes_.Alive(),
+                                    [this](const NodeId& node, const std::string& boot_id) {
+                                      return UseOfCards(*nodes_.Find(node), boot_id, jobs_);
+                                    });
   if (result.placement.planned.has_value()) {
     result.placement.missing = HeldByEnded(*result.placement.planned, jobs_);
     if (!result.placement.missing.empty()) {

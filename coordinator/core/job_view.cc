@@ -127,6 +127,10 @@ v1::Node ViewNode(const NodeEntry& node, const NodeTable& table, const JobIndex&
     *out.mutable_clock_offset() = ToProtoDuration(*offset);
   }
   if (!node.alarm.empty()) out.add_alarms(node.alarm);
+  if (!node.readings.empty()) {
+    out.mutable_readings()->Assign(node.readings.begin(), node.readings.end());
+    *out.mutable_readings_time() = ToTimestamp(node.readings_time);
+  }
   std::set<std::string> ids;
   for (const AttemptNodeRef& ref : jobs.OnNode(node.id)) ids.insert(ref.job->id.value());
   for (const std::string& id : ids) out.add_job_ids(id);

@@ -55,6 +55,9 @@ struct NodeEntry {
   NodeIdentity identity;
   // What somebody has to look at, in words; empty: nothing.
   std::string alarm;
+  // What its cards said last, and when; empty: nothing since the coordinator started.
+  std::vector<v1::DeviceReading> readings;
+  WallTime readings_time{};
   // The newest estimates of the node's clock minus this one, the newest last.
   std::deque<Duration> clock_samples;
 

@@ -65,7 +65,8 @@ internal::AttemptPlanned ToEvent(const JobRecord& job, const NodeInventory& inve
 
 }  // namespace
 
-PlacementResult PlaceJob(const JobRecord& job, const NodeInventory& inventory) {
+PlacementResult PlaceJob(const JobRecord& job, const NodeInventory& inventory,
+                         const CardUseOf& card_use) {
   PlacementResult result;
   Placement& placement = result.placement;
   const auto& hosts = job.spec->hosts();
@@ -96,7 +97,12 @@ PlacementResult PlaceJob(const JobRecord& job, const NodeInventory& inventory) {
     return result;
   }
   std::vector<NodeSlots> slots;
-  for (size_t index : node_of_host) slots.push_back(SlotsOf(inventory.nodes[index]));
+  for (size_t index : node_of_host) {
+    NodeSlots& node = slots.emplace_back(SlotsOf(inventory.nodes[index], job.spec->devices()));
+    if (node.are_modules && card_use) {
+      node.use = card_use(node.node, inventory.identities[index].boot_id);
+    }
+  }
   const absl::StatusOr<v1::Plan> plan = muster::PlanJob(*job.spec, slots, PlanDetail::kLayout);
   if (!plan.ok()) {
     placement.error = OneLine(MessageOf(plan.status()));
@@ -118,7 +124,10 @@ std::vector<std::string> HeldByEnded(const internal::AttemptPlanned& planned,
     for (const AttemptNodeRef& ref : jobs.OnNode(NodeId(host.node_id()))) {
       const AttemptRecord& attempt = *ref.job->record.FindAttempt(ref.attempt);
       const NodeProgress& node = attempt.nodes[ref.node_index];
-      if (!attempt.over() || node.gone || node.boot_id != host.boot_id()) continue;
+      const bool ends = attempt.over() || (attempt.stop.has_value() && host.slots_are_modules());
+      if (!ends || node.gone || node.boot_id != host.boot_id()) continue;
+      // Cards and plain slots have nothing to do with each other.
+      if (node.slots_are_modules != host.slots_are_modules()) continue;
       const auto rank = std::ranges::find_if(
           node.ranks, [&](uint32_t r) { return wanted[i].contains(attempt.ranks[r].slot); });
       if (rank == node.ranks.end()) continue;

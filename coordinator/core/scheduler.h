@@ -3,6 +3,7 @@
 
 #include <absl/status/statusor.h>
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "coordinator/core/job_index.h"
 #include "coordinator/core/job_policy.h"
 #include "coordinator/core/job_record.h"
+#include "coordinator/plan/card_choice.h"
 #include "coordinator/plan/host_match.h"
 #include "muster/v1/job.pb.h"
 
@@ -33,9 +35,14 @@ struct PlacementResult {
   // Per host of the spec: the node that serves it, empty when there is none.
   std::vector<NodeId> node_of_host;
 };
-PlacementResult PlaceJob(const JobRecord& job, const NodeInventory& inventory);
+// Who has the cards of a node, which is at this boot.
+using CardUseOf = std::function<CardUse(const NodeId& node, const std::string& boot_id)>;
+// `card_use` may be null: then all cards are free.
+PlacementResult PlaceJob(const JobRecord& job, const NodeInventory& inventory,
+                         const CardUseOf& card_use = nullptr);
 
-// Slots that a planned attempt would get and that attempts which are over may still hold, because
+// Slots that a planned attempt would get and that attempts which are over, or cards that attempts
+// which are being stopped, may still hold, because
 // their node has not said that nothing of them is left: "node-2 has not confirmed that job kx3v9q,
 // which had slot 0, is gone". Empty when all are free as far as is known. An attempt that is not
 // over holds its slots by right: its node refuses them to others.

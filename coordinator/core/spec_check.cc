@@ -133,6 +133,7 @@ absl::Status CheckSpec(const v1::JobSpec& spec, const Caller& caller) {
   CheckDuration("grace", spec.has_grace(), spec.grace(), true, problems);
   CheckDuration("start_timeout", spec.has_start_timeout(), spec.start_timeout(), false, problems);
   CheckDuration("time_limit", spec.has_time_limit(), spec.time_limit(), false, problems);
+  CheckDuration("device_wait", spec.has_device_wait(), spec.device_wait(), true, problems);
   CheckDuration("on_coordinator_loss", spec.on_coordinator_loss().has_stop_after(),
                 spec.on_coordinator_loss().stop_after(), false, problems);
   CheckEnv(spec.env(), problems);
@@ -171,9 +172,6 @@ std::vector<std::string> SpecWarnings(const v1::JobSpec& spec, Duration heartbea
   }
   if (!spec.skip_checks().empty()) {
     warnings.push_back("checks.skip: this version has no checks that can be left out");
-  }
-  if (spec.devices() == "gaudi") {
-    warnings.push_back("devices gaudi: this version does not check that slots are Gaudi cards");
   }
   return warnings;
 }

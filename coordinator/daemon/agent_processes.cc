@@ -72,6 +72,11 @@ AgentProcesses::AgentProcesses(std::string program, std::string coordinator,
       coordinator_(std::move(coordinator)),
       addresses_(std::move(addresses)) {}
 
+void AgentProcesses::SetDevices(std::string devices, std::string sysroot) {
+  devices_ = std::move(devices);
+  sysroot_ = std::move(sysroot);
+}
+
 AgentProcesses::~AgentProcesses() { StopAll(std::chrono::milliseconds(0)); }
 
 absl::Status AgentProcesses::Spawn(const LocalAgent& agent, const std::string& state_directory) {
@@ -100,6 +105,15 @@ absl::Status AgentProcesses::Launch(Process& process) const {
   for (const std::string& address : addresses_) {
     words.push_back("--address");
     words.push_back(address);
+  }
+  if (!devices_.empty()) {
+    words.push_back("--devices");
+    words.push_back(devices_);
+  }
+  if (!sysroot_.empty()) {
+    const std::string own = sysroot_ + "/" + agent.node_id;
+    words.push_back("--sysroot");
+    words.push_back(::access((own + "/.").c_str(), X_OK) == 0 ? own : sysroot_);
   }
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

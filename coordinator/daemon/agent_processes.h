@@ -37,6 +37,9 @@ class AgentProcesses {
 
   // `coordinator`: `unix:/path`. `addresses`: what every agent reports, the preferred first.
   AgentProcesses(std::string program, std::string coordinator, std::vector<std::string> addresses);
+  // Flags that agents get besides: `--devices`, and `--sysroot` with the tree of the node below
+  // `sysroot` when there is one, else with `sysroot` itself. Empty: not given. Before `Spawn`.
+  void SetDevices(std::string devices, std::string sysroot);
   // Kills what still runs.
   ~AgentProcesses();
   AgentProcesses(const AgentProcesses&) = delete;
@@ -80,6 +83,8 @@ class AgentProcesses {
   const std::string program_;
   const std::string coordinator_;
   const std::vector<std::string> addresses_;
+  std::string devices_;
+  std::string sysroot_;
   std::vector<Process> processes_;
   EventLoop* loop_ = nullptr;
   MayReplace may_replace_;

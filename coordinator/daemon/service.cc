@@ -111,6 +111,7 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Start(ServiceOptions options) 
   config.core.note = &Note;
   config.core.user_limits = options.user_limits;
   config.core.probe_rendezvous = options.probe_rendezvous;
+  config.core.telemetry_interval = options.telemetry_interval;
   config.on_trouble = [](const std::string& message) { spdlog::error("{}", message); };
   absl::StatusOr<std::unique_ptr<Coordinator>> coordinator = Coordinator::Start(std::move(config));
   if (!coordinator.ok()) return coordinator.status();

@@ -37,6 +37,8 @@ struct ServiceOptions {
   std::vector<std::string> advertised;
   // Before ranks on several nodes start, every node tries to reach where they meet.
   bool probe_rendezvous = true;
+  // How often nodes tell what their cards say; 0: never.
+  Duration telemetry_interval = std::chrono::seconds(10);
   UserLimits user_limits{.jobs = 1000, .ranks = 100'000};
 };
 

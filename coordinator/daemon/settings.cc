@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/annotate.h"
+#include "common/config/duration.h"
 #include "common/config/text.h"
 #include "common/io/config_file.h"
 #include "common/log/log.h"
@@ -67,6 +68,11 @@ std::vector<SettingKey> Keys() {
       {.name = "max_jobs_per_user", .check = CheckCount},
       {.name = "max_ranks_per_user", .check = CheckCount},
       {.name = "probe_rendezvous", .check = CheckSwitch},
+      {.name = "telemetry_interval",
+       .check =
+           [](const std::string& text) {
+             return std::string(MessageOf(ParseDuration(text).status()));
+           }},
       {.name = "log",
        .check =
            [](const std::string& level) {
@@ -108,18 +114,22 @@ ServiceSettings CollectServiceSettings(const GivenFlags& flags,
         {"max_jobs_per_user", fmt::to_string(defaults.user_limits.jobs)},
         {"max_ranks_per_user", fmt::to_string(defaults.user_limits.ranks)},
         {"probe_rendezvous", "true"},
+        {"telemetry_interval", "10s"},
         {"log", "info"}}) {
     // Not everybody has a default place for the first two.
     if (!value.empty()) settings.Give(key, {value}, {"default", 0}, diagnostics);
   }
-  result.options = {.state_directory = settings.Text("state_dir"),
-                    .socket = settings.Text("socket"),
-                    .socket_group = GroupNumber(settings.Text("socket_group")),
-                    .listen = settings.Text("listen"),
-                    .advertised = settings.List("advertise"),
-                    .probe_rendezvous = settings.Text("probe_rendezvous") != "false",
-                    .user_limits = {.jobs = CountOf(settings.Text("max_jobs_per_user")),
-                                    .ranks = CountOf(settings.Text("max_ranks_per_user"))}};
+  result.options = {
+      .state_directory = settings.Text("state_dir"),
+      .socket = settings.Text("socket"),
+      .socket_group = GroupNumber(settings.Text("socket_group")),
+      .listen = settings.Text("listen"),
+      .advertised = settings.List("advertise"),
+      .probe_rendezvous = settings.Text("probe_rendezvous") != "false",
+      .telemetry_interval =
+          ParseDuration(settings.Text("telemetry_interval")).value_or(defaults.telemetry_interval),
+      .user_limits = {.jobs = CountOf(settings.Text("max_jobs_per_user")),
+                      .ranks = CountOf(settings.Text("max_ranks_per_user"))}};
   result.log_level = settings.Text("log");
   result.shown = fmt::format("# configuration file: {}\n{}",
                              result.file.empty() ? "none" : result.file, settings.Render());

@@ -130,6 +130,7 @@ absl::Status Standalone::Parts::SpawnAgents(const std::string& address) {
     program = *std::move(found);
   }
   agents.emplace(program, address, addresses);
+  agents->SetDevices(options.devices, options.sysroot);
   if (::mkdir((folder + "/nodes").c_str(), 0700) != 0) {
     return ErrnoStatus(errno, fmt::format("make directory {}/nodes", folder));
   }

@@ -38,6 +38,9 @@ struct StandaloneOptions {
   std::string directory;
   // The agent program; empty: `agent` beside this program, or in MUSTER_BIN_DIR.
   std::string agent_program;
+  // What agents look for, see AgentProcesses::SetDevices.
+  std::string devices;
+  std::string sysroot;
   // More agents than this are refused.
   size_t max_agents = 256;
   // Told in words about trouble that does not stop anything: a full disk, an agent that died. Any

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string_view>
 
 #include "coordinator/plan/exec_limits.h"
@@ -67,6 +68,7 @@ v1::LaunchSpec CommonLaunch(const v1::JobSpec& spec, const v1::NodeOverride* ove
     launch.set_bind_core_list(spec.bind_core_list());
   }
   if (spec.has_container()) *launch.mutable_container() = spec.container();
+  if (spec.has_device_wait()) *launch.mutable_device_wait() = spec.device_wait();
   return launch;
 }
 
@@ -127,8 +129,21 @@ void SetEnvironment(const v1::JobSpec& spec, const v1::NodeOverride* override,
 
 }  // namespace
 
-NodeSlots SlotsOf(const NodeView& node) {
-  return {node.id, {node.facts.slots().begin(), node.facts.slots().end()}, false};
+NodeSlots SlotsOf(const NodeView& node, std::string_view devices) {
+  NodeSlots slots;
+  slots.node = node.id;
+  if (node.facts.slots_are_cards() && devices == "none") {
+    slots.slots.resize(std::max(kSlotsOfUnknownNode, node.facts.cpu_count()));
+    std::iota(slots.slots.begin(), slots.slots.end(), 0);
+    slots.bare_count = kSlotsOfUnknownNode;
+    return slots;
+  }
+  slots.slots.assign(node.facts.slots().begin(), node.facts.slots().end());
+  slots.are_modules = node.facts.slots_are_cards();
+  for (const v1::Problem& problem : node.facts.devices().problems()) {
+    slots.problems.push_back(problem.message());
+  }
+  return slots;
 }
 
 absl::StatusOr<v1::Plan> PlanJob(const v1::JobSpec& spec, std::span<const NodeSlots> nodes,
@@ -144,6 +159,11 @@ absl::StatusOr<v1::Plan> PlanJob(const v1::JobSpec& spec, std::span<const NodeSl
   for (int i = 0; i < spec.hosts_size(); ++i) {
     const v1::HostEntry& host = spec.hosts(i);
     const bool is_known = !nodes.empty() && !nodes[i].node.empty();
+    if (is_known && spec.devices() == "gaudi" && !nodes[i].are_modules) {
+      faults.nodes.push_back(fmt::format("{}: the job wants Gaudi cards, node {} has none{}",
+                                         Located(host), nodes[i].node.value(),
+                                         BecauseOf(nodes[i])));
+    }
     assumed = assumed || (!is_known && host.slot_count() == 0 && host.selected_slots().empty());
     slots.push_back(ChooseSlots(host, is_known ? nodes[i] : NodeSlots{}, faults));
     world_size += slots.back().size();
@@ -179,6 +199,8 @@ absl::StatusOr<v1::Plan> PlanJob(const v1::JobSpec& spec, std::span<const NodeSl
     const bool modules = !nodes.empty() && nodes[i].are_modules;
     if (!nodes.empty()) node.set_node_id(nodes[i].node.value());
     if (modules) WarnOfGroup(host, slots[i], plan);
+    launch.set_slots_are_cards(modules);
+    launch.set_node_count(place.node_count);
     if (i == 0) {
       launch.mutable_rendezvous()->set_port(spec.master_port());
       launch.mutable_rendezvous()->set_address(plan.master_addr());

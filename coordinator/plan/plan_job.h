@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/ids.h"
+#include "coordinator/plan/card_choice.h"
 #include "coordinator/plan/host_match.h"
 #include "muster/v1/job.pb.h"
 
@@ -27,10 +29,17 @@ struct NodeSlots {
   std::vector<uint32_t> slots;
   // True when `slots` are module ids of real cards.
   bool are_modules = false;
+  // Slots of a bare host, the first of `slots`; 0: all of them.
+  uint32_t bare_count = 0;
+  // Who has which of the cards.
+  CardUse use;
+  // Why there are fewer cards than one might think, in words.
+  std::vector<std::string> problems;
 };
 
-// The slots that a node reported.
-NodeSlots SlotsOf(const NodeView& node);
+// The slots that a node offers to a job with these `devices`: its cards, or with `none` plain slots
+// beside them, as many as it has processors but at least kSlotsOfUnknownNode.
+NodeSlots SlotsOf(const NodeView& node, std::string_view devices = "auto");
 
 // How much of a plan to build.
 enum class PlanDetail {

@@ -148,6 +148,7 @@ std::vector<YamlReader::Key> JobReader::PolicyKeys() {
       LengthKey("grace", job_.grace, /*positive=*/false),
       LengthKey("start_timeout", job_.start_timeout, /*positive=*/true),
       LengthKey("time_limit", job_.time_limit, /*positive=*/true),
+      LengthKey("device_wait", job_.device_wait, /*positive=*/false),
       {"on_coordinator_loss",
        [this](const YamlNode& node) {
          job_.on_coordinator_loss = ReadCoordinatorLoss(node, reader_);

@@ -83,6 +83,8 @@ struct JobFile {
   std::optional<Duration> grace;
   std::optional<Duration> start_timeout;
   std::optional<Duration> time_limit;
+  // How long a start waits for cards that somebody still holds; 0: not at all.
+  std::optional<Duration> device_wait;
   std::optional<CoordinatorLoss> on_coordinator_loss;
   std::optional<v1::RestartPolicy> restart;
   std::optional<v1::StallPolicy> stall;

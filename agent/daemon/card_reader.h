@@ -1,0 +1,58 @@
+// The cards of the node for the rest of the agent: what was found at the start, and, as often as
+// the coordinator asks for it, what they say. Asking may block, so a thread of its own does it;
+// everything else lives on the loop thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/devices/inventory.h"
+#include "common/io/event_loop.h"
+#include "common/io/worker_thread.h"
+#include "muster/internal/shim.pb.h"
+#include "muster/v1/agent.pb.h"
+
+namespace muster {
+
+class CardReader {
+ public:
+  // Looks for cards, unless `mode` is `none`; blocks as ReadInventory does. `loop` outlives it.
+  CardReader(EventLoop& loop, DeviceOptions options, const std::string& mode);
+  // Waits for a look that is under way.
+  ~CardReader();
+  CardReader(const CardReader&) = delete;
+  CardReader& operator=(const CardReader&) = delete;
+
+  const v1::DeviceInventory& inventory() const { return inventory_; }
+  const DeviceOptions& options() const { return options_; }
+
+  // Puts the cards into the facts of the node; where there are some that can be used, they are its
+  // slots. With the mode `gaudi` nothing else is.
+  void AddTo(v1::NodeFacts& facts) const;
+  // What shims look at before they give cards to ranks.
+  std::vector<internal::ShimCard> ShimCards() const;
+
+  // From now on cards are asked this often; 0: not any more.
+  void SetInterval(Duration interval);
+  // What was read since the last call; empty: nothing.
+  std::vector<v1::DeviceReading> TakeReadings();
+
+ private:
+  void Ask();
+
+  EventLoop& loop_;
+  const DeviceOptions options_;
+  const std::string mode_;
+  v1::DeviceInventory inventory_;
+  Duration interval_{0};
+  Executor::TimerId timer_ = 0;
+  bool asking_ = false;
+  std::vector<v1::DeviceReading> readings_;
+  // Posted tasks look here whether the reader still lives.
+  std::shared_ptr<int> alive_ = std::make_shared<int>(0);
+  // Made when needed.
+  std::unique_ptr<WorkerThread> worker_;
+};
+
+}  // namespace muster

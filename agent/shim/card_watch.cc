@@ -1,0 +1,64 @@
+#include "agent/shim/card_watch.h"
+
+#include <cstring>
+#include <string_view>
+
+#include "agent/shim/text.h"
+#include "common/io/atomic_file.h"
+#include "common/io/file_holders.h"
+
+namespace muster::shim {
+namespace {
+
+constexpr size_t kStatusBytes = 4096;
+// A look must not keep the loop from its work for long.
+constexpr std::chrono::milliseconds kScanTime{200};
+constexpr size_t kMostHolders = 64;
+
+std::string Card(const internal::ShimCard& card) {
+  std::string text = "module " + std::to_string(card.module_id());
+  if (!card.pci_address().empty()) text += " (" + card.pci_address() + ")";
+  return text;
+}
+
+void LookAtStatus(const internal::ShimCard& card, CardLook& look) {
+  if (card.status_path().empty()) return;
+  std::string status;
+  const std::error_code error = ReadFile(card.status_path(), status, kStatusBytes);
+  while (!status.empty() && (status.back() == '\n' || status.back() == ' ')) status.pop_back();
+  if (!error && status == "Operational") return;
+  // Both words are the driver's.
+  const bool passes = !error && (std::string_view(status).starts_with("In reset") ||
+                                 status == "In device creation");
+  look.may_pass = look.may_pass && passes;
+  look.problems.push_back(
+      {"card-status",
+       Card(card) + (error ? ": its status cannot be read: " + ErrnoText(error.value())
+                           : " is not ready, its status is \"" + Printable(status, 100) + "\"")});
+}
+
+}  // namespace
+
+CardLook LookAtCards(const google::protobuf::RepeatedPtrField<internal::ShimCard>& cards) {
+  CardLook look;
+  std::vector<std::string> nodes;
+  std::vector<const internal::ShimCard*> of_node;
+  for (const internal::ShimCard& card : cards) {
+    LookAtStatus(card, look);
+    if (card.device_node().empty()) continue;
+    nodes.push_back(card.device_node());
+    of_node.push_back(&card);
+  }
+  const HolderScan scan =
+      FindFileHolders(nodes, "/proc", {.time = kScanTime, .holders = kMostHolders});
+  for (const FileHolder& holder : scan.holders) {
+    std::string text = Card(*of_node[holder.file]) + " is held by pid " +
+                       std::to_string(holder.pid) + " of " + LocalUserName(holder.uid) + " (" +
+                       Printable(holder.command, 100) + ")";
+    if (!holder.job_id.empty()) text += ", job " + Printable(holder.job_id, 63);
+    look.problems.push_back({"card-busy", std::move(text)});
+  }
+  return look;
+}
+
+}  // namespace muster::shim

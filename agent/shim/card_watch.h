@@ -1,0 +1,22 @@
+// Whether leased cards are ready for ranks: what the driver says of them, and which processes have
+// them open. Looks only. Single-threaded; one look is bounded by time.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "agent/shim/exec_image.h"
+#include "muster/internal/shim.pb.h"
+
+namespace muster::shim {
+
+struct CardLook {
+  // What is in the way; empty: all are ready.
+  std::vector<Problem> problems;
+  // True when all of it may pass by itself: a reset, a process that ends.
+  bool may_pass = true;
+};
+
+CardLook LookAtCards(const google::protobuf::RepeatedPtrField<internal::ShimCard>& cards);
+
+}  // namespace muster::shim
