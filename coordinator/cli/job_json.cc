@@ -7,6 +7,7 @@
 #include "common/base/signal_names.h"
 #include "coordinator/cli/exit_status.h"
 #include "coordinator/cli/names.h"
+#include "coordinator/cli/node_view.h"
 #include "coordinator/cli/summary.h"
 
 namespace muster {
@@ -180,6 +181,14 @@ std::string NodesToJson(const v1::ListNodesResponse& nodes) {
     json["addresses"] = StringsOf(node.facts().addresses());
     json["slots"] =
         Json(std::vector<uint32_t>(node.facts().slots().begin(), node.facts().slots().end()));
+    json["slots_are_cards"] = node.facts().slots_are_cards();
+    json["cards"] = CardsToJson(node);
+    json["cards_read"] = TimeOf(node.readings_time());
+    Json problems = Json::array();
+    for (const v1::Problem& problem : node.facts().devices().problems()) {
+      problems.push_back(problem.message());
+    }
+    json["card_problems"] = std::move(problems);
     json["cpu_count"] = node.facts().cpu_count();
     json["memory_bytes"] = node.facts().memory_bytes();
     json["agent_version"] = node.facts().agent_version();

@@ -24,12 +24,16 @@ std::string LocalTime(const google::protobuf::Timestamp& time) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", local);
 }
 
+}  // namespace
+
 std::string Ago(const google::protobuf::Timestamp& time, int64_t now) {
   if (time.seconds() == 0) return "-";
   const int64_t seconds = std::max<int64_t>(0, now - time.seconds());
   if (seconds < 60) return fmt::format("{} s ago", seconds);
   return FormatSeconds(static_cast<double>(seconds)) + " ago";
 }
+
+namespace {
 
 std::string RanTime(const v1::Job& job, int64_t now) {
   if (job.start_time().seconds() == 0) return "-";

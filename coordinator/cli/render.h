@@ -17,6 +17,8 @@ std::string RenderTable(const std::vector<std::vector<std::string>>& rows);
 // stand out. `now`: seconds since 1970.
 std::string RenderJob(const v1::Job& job, int64_t now, size_t max_ranks);
 std::string RenderJobs(std::span<const v1::Job> jobs, int64_t now);
+// "3 s ago"; "-" when there is no such time.
+std::string Ago(const google::protobuf::Timestamp& time, int64_t now);
 std::string RenderNodes(const v1::ListNodesResponse& nodes, int64_t now);
 
 // What changed between two states of a job, one line each, for `watch`.

@@ -46,8 +46,11 @@ std::vector<uint32_t> ChooseCards(size_t count, const std::vector<uint32_t>& fre
   std::vector<uint32_t> chosen = free;
   const auto weight = [&](uint32_t card) {
     const bool alone = count < 4 && count != 2;
-    return std::tuple(use.doubtful.contains(card), alone ? FreeAround(card, 2, free) : 0,
-                      count < 4 ? FreeAround(card, 4, free) : 0, card);
+    // Of the halves of the board that hold all of them the fullest, else the emptiest.
+    const size_t around = FreeAround(card, 4, free);
+    const size_t half = count >= 4 ? 0 : around >= count ? around : kGroupedModules - around;
+    return std::tuple(use.doubtful.contains(card), half, alone ? FreeAround(card, 2, free) : 0,
+                      card);
   };
   std::sort(chosen.begin(), chosen.end(),
             [&](uint32_t a, uint32_t b) { return weight(a) < weight(b); });

@@ -99,7 +99,6 @@ TEST(Submit, RefusesNonsense) {
 TEST(Submit, WarnsOfWhatHasNoEffectYet) {
   World world;
   v1::JobSpec spec = world.Spec({"node-1"});
-  spec.set_devices("gaudi");
   spec.add_skip_checks("x");
   spec.set_user("alice");
   const auto job = world.TrySubmit(spec);

@@ -462,7 +462,7 @@ TEST(ParseJobYaml, ReadsProcessorsToBindTo) {
   EXPECT_EQ(ParseMore("bind_core_list: 0-3,5, 4\n").job.bind_core_list, "0-5");
   EXPECT_EQ(ParseMore("bind_core_list: 7\nbind: numa\n").Errors(), "");
   EXPECT_EQ(ParseMore("bind_core_list: 3-1\n").Errors(),
-            "job.yaml:3: bind_core_list: expected processors below 65536 such as 0-9,20-29, got "
+            "job.yaml:3: bind_core_list: expected processors such as 0-9,20-29, got "
             "'3-1'");
   EXPECT_EQ(ParseMore("bind: none\nbind_core_list: 0-3\n").Errors(),
             "job.yaml:4: bind_core_list contradicts bind: none");

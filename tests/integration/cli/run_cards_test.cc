@@ -1,0 +1,189 @@
+// Jobs on simulated nodes with cards, all the way from the command to the rank: which cards ranks
+// get, and what is refused.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/io/unique_fd.h"
+#include "tests/integration/sandbox/command_run.h"
+#include "tests/testing/sim_node.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using testing::CommandRun;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::Sandbox;
+
+const std::vector<uint32_t> kMixed = {3, 7, 0, 5, 1, 6, 2, 4};
+
+class RunCards : public ::testing::Test {
+ protected:
+  RunCards() {
+    box_.Write("r.py", R"(import os
+e = os.environ.get
+open('started.' + e('RANK'), 'w').close()
+print('rank', e('RANK'), 'local', e('LOCAL_RANK'), 'visible', e('HABANA_VISIBLE_MODULES'), 'module', e('HLS_MODULE_ID'))
+)");
+    box_.Unset("MUSTER_SYSROOT");
+  }
+  CommandRun Spawn(const std::string& hosts, std::vector<std::string> flags = {}) {
+    box_.Write("hosts", hosts);
+    std::vector<std::string> words = {"spawn", "--sysroot", "sim", "--hostfile", "hosts"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.push_back("r.py");
+    return box_.Run(words);
+  }
+  void ExpectRefused(CommandRun run, const std::vector<std::string>& texts) {
+    EXPECT_EQ(run.Wait(), 120) << run.err();
+    for (const std::string& text : texts) EXPECT_THAT(run.err(), HasSubstr(text));
+    EXPECT_FALSE(box_.Has("started.0"));
+  }
+
+  Sandbox box_;
+  SimNode node_{box_.Path("sim")};
+};
+
+TEST_F(RunCards, RanksGetTheModulesAndNotTheIndexes) {
+  node_.AddCards(kMixed);
+  CommandRun run = Spawn("node-1 slots=4\n");
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  for (const char* line :
+       {"rank 0 local 0 visible 0,1,2,3 module 0", "rank 3 local 3 visible 0,1,2,3 module 3"}) {
+    EXPECT_THAT(run.out(), HasSubstr(line));
+  }
+  EXPECT_THAT(run.err(), Not(HasSubstr("not a group")));
+}
+
+TEST_F(RunCards, EveryNodeHasATreeOfItsOwn) {
+  SimNode first(box_.Path("sim/node-1"));
+  first.AddCards({6, 4});
+  SimNode second(box_.Path("sim/node-2"));
+  second.AddCards({1, 0});
+  CommandRun run = Spawn("node-1\nnode-2\n");
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_THAT(run.out(), AllOf(HasSubstr("rank 1 local 1 visible 4,6 module 6"),
+                               HasSubstr("rank 2 local 0 visible 0,1 module 0")));
+}
+
+TEST_F(RunCards, OneRankIsFreeToTakeTheCardThatItMaySee) {
+  node_.AddCards(kMixed);
+  CommandRun run = Spawn("node-1 slots=1\n");
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("visible 0 module None"));
+  CommandRun chosen = Spawn("node-1 slots=8\n", {"--include", "node-1:5"});
+  EXPECT_EQ(chosen.Wait(), 0) << chosen.err();
+  EXPECT_THAT(chosen.out(), HasSubstr("visible 5 module 5"));
+}
+
+TEST_F(RunCards, PlainSlotsAreToBeHadBesideCards) {
+  node_.AddCards({0, 1});
+  CommandRun run = Spawn("node-1 slots=3\n", {"--devices", "none"});
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("rank 2 local 2 visible None module None"));
+}
+
+TEST_F(RunCards, ANodeWithoutCardsIsRefusedToAJobThatWantsThem) {
+  ExpectRefused(Spawn("node-1 slots=2\n", {"--devices", "gaudi"}), {"node node-1 has none"});
+}
+
+TEST_F(RunCards, MoreSlotsThanCardsAreRefused) {
+  node_.AddCards({6, 4, 7, 5});
+  ExpectRefused(Spawn("node-1 slots=8\n"),
+                {"hosts:1: node-1 asks for 8 cards", "has 4 cards (4-7)"});
+}
+
+TEST_F(RunCards, SevenCardsAndADoubleModuleIdAreTold) {
+  node_.AddCards({0, 1, 2, 3, 4, 5, 6});
+  node_.Add({.index = 7, .module = 6});
+  ExpectRefused(Spawn("node-1 slots=8\n"),
+                {"node node-1 has 6 cards (0-5)", "module id 6 is that of 2 cards",
+                 SimNode::PciAddress(6), SimNode::PciAddress(7)});
+}
+
+TEST_F(RunCards, CardsThatCannotBeUsedAreNamed) {
+  node_.AddCards(kMixed);
+  node_.SetStatus(1, "Disabled");
+  node_.SetModule(2, "");
+  ExpectRefused(Spawn("node-1 slots=8\n"),
+                {"node node-1 has 6 cards (1-6)",
+                 "the card of index 1 at " + SimNode::PciAddress(1) + ", module 7",
+                 "index 2 at " + SimNode::PciAddress(2)});
+  CommandRun run = Spawn("node-1 slots=4\n");
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+}
+
+TEST_F(RunCards, TwelveCardsOfAVirtualMachineAreUsed) {
+  for (uint32_t i = 0; i < 12; ++i) {
+    node_.Add({.index = i, .module = 11 - i, .numa_node = -1, .ports = 0});
+  }
+  CommandRun run = Spawn("node-1\n");
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("rank 11 local 11 visible 0,1,2,3,4,5,6,7,8,9,10,11 module 11"));
+}
+
+TEST_F(RunCards, ACardInResetIsWaitedForAndThenRefused) {
+  node_.AddCards({0, 1});
+  node_.SetStatus(1, "In reset");
+  ExpectRefused(
+      Spawn("node-1 slots=2\n", {"--device-wait", "200ms"}),
+      {"[node-1] card-status: module 1 (" + SimNode::PciAddress(1) + ")", "\"In reset\""});
+}
+
+TEST_F(RunCards, ACardThatAProcessHoldsIsRefusedWithItsName) {
+  node_.AddCards({0, 1});
+  const int card = ::open(node_.NodePath(1).c_str(), O_RDONLY);
+  // As its standard input.
+  CommandRun holder = box_.StartProgram("/bin/sleep", {"1000"}, Sandbox::Stdout::kFile, card);
+  ::close(card);
+  ExpectRefused(Spawn("node-1 slots=2\n", {"--device-wait", "0"}),
+                {"[node-1] card-busy: module 1 (" + SimNode::PciAddress(1) + ") is held by pid " +
+                 std::to_string(holder.pid())});
+}
+
+TEST_F(RunCards, OfTwoCommandsTheSecondIsToldWhoHasTheCards) {
+  node_.AddCards({0, 1});
+  box_.Write("wait.py",
+             "import os, time\nopen('up', 'w').close()\nwhile not os.path.exists('go'):\n    "
+             "time.sleep(0.01)\n");
+  box_.Write("hosts", "node-1 slots=2\n");
+  CommandRun first = box_.Start({"spawn", "--sysroot", "sim", "--hostfile", "hosts", "wait.py"});
+  ASSERT_TRUE(box_.WaitFor("up"));
+  ExpectRefused(Spawn("node-1 slots=1\n", {"--device-wait", "0"}),
+                {"[node-1] slot-lease: the card of module 0 of node-1 is in use by", "(wait)"});
+  box_.Write("go", "");
+  EXPECT_EQ(first.Wait(), 0) << first.err();
+}
+
+// The tool of the vendor where sysfs shows nothing: index and module id are not the same thing.
+TEST_F(RunCards, ModulesComeFromTheToolWhereSysfsShowsNone) {
+  node_.WriteProgram("/usr/bin/hl-smi",
+                     "#!/bin/sh\nprintf 'index, module_id\\n0, 6\\n1, 4\\n2, 7\\n3, 5\\n'\n");
+  CommandRun run = Spawn("node-1 slots=4\n");
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("rank 2 local 2 visible 4,5,6,7 module 6"));
+  for (const char* rank : {"0", "1", "2", "3"}) {
+    std::filesystem::remove(box_.Path("started.") + rank);
+  }
+  ExpectRefused(Spawn("node-1 slots=8\n"), {"node-1 asks for 8 cards", "has 4 cards"});
+}
+
+TEST_F(RunCards, TheToolIsFoundInPath) {
+  SimNode path(box_.Path("bin"));
+  path.WriteProgram("/hl-smi", "#!/bin/sh\nprintf 'index, module_id\\n0, 2\\n1, 3\\n'\n");
+  box_.Set("PATH", box_.Path("bin") + ":/usr/bin:/bin");
+  box_.Write("hosts", "node-1 slots=2\n");
+  CommandRun run = box_.Run({"spawn", "--hostfile", "hosts", "r.py"});
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("rank 1 local 1 visible 2,3 module 3"));
+}
+
+}  // namespace
+}  // namespace muster
