@@ -144,6 +144,7 @@ absl::Status Agent::Start() {
       CollectFacts({.slots = config_.slots,
                     .addresses = config_.addresses,
                     .resolver_limit = config_.ephemeral ? milliseconds(0) : kResolverLimit});
+  facts_ = options.facts;
   cards_->AddTo(options.facts);
   options.set_telemetry_interval = [this](Duration interval) { cards_->SetInterval(interval); };
   options.take_readings = [this] { return cards_->TakeReadings(); };
@@ -194,6 +195,8 @@ absl::Status Agent::Start() {
   const absl::Status started = core_->Start();
   if (!started.ok()) return started;
   session_->Start();
+  // The agent of one job ends before anything changes.
+  if (!config_.ephemeral) cards_->WatchForChanges([this] { OnCardsChanged(); });
   if (!IsUnixTarget(config_.coordinator)) {
     certificate_ = std::make_unique<CertificateKeeper>(
         loop_, CredentialsDirectory(MemberDirectoryOf(config_.state_directory)),
@@ -204,6 +207,15 @@ absl::Status Agent::Start() {
     certificate_->Start();
   }
   return absl::OkStatus();
+}
+
+// Facts are told when a session begins.
+void Agent::OnCardsChanged() {
+  v1::NodeFacts facts = facts_;
+  cards_->AddTo(facts);
+  core_->SetFacts(std::move(facts));
+  launcher_->SetCards(cards_->ShimCards());
+  session_->Redial();
 }
 
 void Agent::Leave(int signal) {

@@ -52,6 +52,7 @@ class Agent final : private AgentObserver {
   absl::Status Start();
   void StopRanks(std::chrono::milliseconds grace, const std::string& reason);
   void StopWhenTold(TimePoint deadline);
+  void OnCardsChanged();
 
   void OnNotice(Severity severity, const std::string& line) override;
   void OnSession(const std::string& session_id) override;
@@ -78,6 +79,8 @@ class Agent final : private AgentObserver {
   // Null where jobs get no scopes.
   std::unique_ptr<SystemdScopes> scopes_;
   std::unique_ptr<CardReader> cards_;
+  // Facts of the node but for its cards.
+  v1::NodeFacts facts_;
   std::unique_ptr<ShimLauncher> launcher_;
   std::unique_ptr<FileSpool> spool_;
   std::unique_ptr<LogShipper> shipper_;

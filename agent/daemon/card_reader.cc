@@ -15,6 +15,31 @@ namespace {
 
 // More often would be a mistake of the coordinator.
 constexpr Duration kShortestInterval = std::chrono::milliseconds(100);
+// Between looks for cards that were not there before. Where there are none one costs nothing.
+constexpr Duration kLookEvery = std::chrono::seconds(15);
+constexpr Duration kLookForFirstEvery = std::chrono::seconds(3);
+
+// What has to be told when it changes. A reset that passes is none of it.
+std::string EssenceOf(v1::DeviceInventory inventory) {
+  std::string text;
+  for (const uint32_t module : UsableModules(inventory)) text += std::to_string(module) + ",";
+  for (v1::Device& device : *inventory.mutable_devices()) {
+    device.clear_status();
+    device.clear_ports();
+    device.clear_serial();
+  }
+  return text + inventory.SerializeAsString();
+}
+
+// Of the library, which is not asked again and again; not what sysfs says of cards.
+void DropAsides(v1::DeviceInventory& inventory) {
+  auto& problems = *inventory.mutable_problems();
+  problems.erase(std::remove_if(problems.begin(), problems.end(),
+                                [](const v1::Problem& problem) {
+                                  return problem.check() == "hlml" || problem.check() == "hl-smi";
+                                }),
+                 problems.end());
+}
 
 }  // namespace
 
@@ -34,7 +59,10 @@ CardReader::CardReader(EventLoop& loop, DeviceOptions options, const std::string
   }
 }
 
-CardReader::~CardReader() { loop_.Cancel(timer_); }
+CardReader::~CardReader() {
+  loop_.Cancel(timer_);
+  loop_.Cancel(look_timer_);
+}
 
 void CardReader::AddTo(v1::NodeFacts& facts) const {
   if (mode_ == "none") return;
@@ -77,15 +105,64 @@ void CardReader::Ask() {
   });
   // One that takes longer than the interval is not followed by a queue of others.
   if (std::exchange(asking_, true)) return;
-  if (!worker_) worker_ = std::make_unique<WorkerThread>("cards");
-  worker_->Post([this, &loop = loop_, alive = std::weak_ptr<int>(alive_)] {
-    std::vector<v1::DeviceReading> readings = ReadCards(options_, inventory_);
+  worker().Post([this, known = inventory_, &loop = loop_, alive = std::weak_ptr<int>(alive_)] {
+    std::vector<v1::DeviceReading> readings = ReadCards(options_, known);
     loop.Post([this, alive, readings = std::move(readings)]() mutable {
       if (alive.expired()) return;
       asking_ = false;
       readings_ = std::move(readings);
     });
   });
+}
+
+WorkerThread& CardReader::worker() {
+  if (!worker_) worker_ = std::make_unique<WorkerThread>("cards");
+  return *worker_;
+}
+
+void CardReader::WatchForChanges(std::function<void()> changed) {
+  if (mode_ == "none" || inventory_.source() == "hl-smi") return;
+  changed_ = std::move(changed);
+  look_timer_ = loop_.PostAfter(inventory_.devices().empty() ? kLookForFirstEvery : kLookEvery,
+                                [this] { LookAgain(); });
+}
+
+void CardReader::LookAgain() {
+  look_timer_ = loop_.PostAfter(inventory_.devices().empty() ? kLookForFirstEvery : kLookEvery,
+                                [this] { LookAgain(); });
+  if (std::exchange(looking_, true)) return;
+  DeviceOptions cheap = options_;
+  cheap.sysfs_only = true;
+  worker().Post(
+      [this, cheap = std::move(cheap), &loop = loop_, alive = std::weak_ptr<int>(alive_)] {
+        v1::DeviceInventory now = ReadInventory(cheap);
+        loop.Post([this, alive, now = std::move(now)]() mutable {
+          if (alive.expired()) return;
+          looking_ = false;
+          TakeInventory(std::move(now));
+        });
+      });
+}
+
+void CardReader::TakeInventory(v1::DeviceInventory now) {
+  v1::DeviceInventory before = inventory_;
+  DropAsides(before);
+  if (EssenceOf(before) == EssenceOf(now)) return;
+  for (v1::Device& device : *now.mutable_devices()) {
+    for (const v1::Device& known : before.devices()) {
+      if (known.module_id() == device.module_id() && known.pci_address() == device.pci_address()) {
+        device.set_serial(known.serial());
+      }
+    }
+  }
+  inventory_ = std::move(now);
+  spdlog::warn("cards changed usable={} of={}", UsableModules(inventory_).size(),
+               inventory_.devices_size());
+  for (const v1::Problem& problem : inventory_.problems()) {
+    spdlog::warn("card check={} problem={}", problem.check(), LogQuoted(problem.message()));
+  }
+  if (interval_ > Duration::zero() && timer_ == 0 && !inventory_.devices().empty()) Ask();
+  changed_();
 }
 
 std::vector<v1::DeviceReading> CardReader::TakeReadings() { return std::exchange(readings_, {}); }

@@ -1,8 +1,9 @@
-// The cards of the node for the rest of the agent: what was found at the start, and, as often as
-// the coordinator asks for it, what they say. Asking may block, so a thread of its own does it;
-// everything else lives on the loop thread.
+// The cards of the node for the rest of the agent: what was found at the start or since, as a
+// driver may be loaded later, and, as often as the coordinator asks for it, what they say. Asking
+// may block, so a thread of its own does it; everything else lives on the loop thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,10 @@ class CardReader {
   // What shims look at before they give cards to ranks.
   std::vector<internal::ShimCard> ShimCards() const;
 
+  // From now on sysfs is looked at again now and then; `changed` is called when other cards are
+  // there, or other ones can be used. Not where cards come from hl-smi.
+  void WatchForChanges(std::function<void()> changed);
+
   // From now on cards are asked this often; 0: not any more.
   void SetInterval(Duration interval);
   // What was read since the last call; empty: nothing.
@@ -40,6 +45,9 @@ class CardReader {
 
  private:
   void Ask();
+  void LookAgain();
+  void TakeInventory(v1::DeviceInventory now);
+  WorkerThread& worker();
 
   EventLoop& loop_;
   const DeviceOptions options_;
@@ -48,6 +56,9 @@ class CardReader {
   Duration interval_{0};
   Executor::TimerId timer_ = 0;
   bool asking_ = false;
+  std::function<void()> changed_;
+  Executor::TimerId look_timer_ = 0;
+  bool looking_ = false;
   std::vector<v1::DeviceReading> readings_;
   // Posted tasks look here whether the reader still lives.
   std::shared_ptr<int> alive_ = std::make_shared<int>(0);

@@ -66,7 +66,7 @@ std::optional<HlSmiText> AskTool(const DeviceOptions& options, v1::DeviceInvento
 
 // Nothing where there is no library, or where it does not answer, which is told.
 std::optional<v1::Node> AskLibrary(const DeviceOptions& options, v1::DeviceInventory& inventory) {
-  if (options.own_program.empty()) return std::nullopt;
+  if (options.own_program.empty() || options.sysfs_only) return std::nullopt;
   const std::string library = FindHlml(options.sysroot, Variable(options, "LD_LIBRARY_PATH"));
   if (library.empty()) return std::nullopt;
   absl::StatusOr<v1::Node> node = QueryHlml({.program = options.own_program,
@@ -114,7 +114,7 @@ v1::DeviceInventory ReadInventory(const DeviceOptions& options) {
     if (const std::optional<v1::Node> told = AskLibrary(options, inventory)) {
       Complete(*told, inventory);
     }
-  } else if (inventory.problems().empty()) {
+  } else if (inventory.problems().empty() && !options.sysfs_only) {
     if (const std::optional<HlSmiText> answer = AskTool(options, inventory)) {
       for (const HlSmiCard& card : answer->cards) {
         v1::Device& device = *inventory.add_devices();

@@ -30,6 +30,8 @@ struct DeviceOptions {
   std::vector<std::string> environ;
   // The agent's program, which asks libhlml as a child process; empty: the library is not asked.
   std::string own_program;
+  // Asks neither hl-smi nor libhlml: cheap, to look again and again.
+  bool sysfs_only = false;
   // Where processes are looked for.
   std::string proc = "/proc";
   DeviceLimits limits;

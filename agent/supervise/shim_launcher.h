@@ -67,6 +67,8 @@ class ShimLauncher final : public Launcher, private ShimFollower::Owner {
                                                               ShimLauncherOptions options);
   ~ShimLauncher() override;
 
+  // The cards of the node are others now; see ShimLauncherOptions.
+  void SetCards(std::vector<internal::ShimCard> cards) { cards_ = std::move(cards); }
   void SetObserver(Observer* observer) override { observer_ = observer; }
   // Told that a log file has grown, and that `fixed_bytes` from its beginning never change; the
   // rest must not be read before more is told or the log is closed.
@@ -126,6 +128,7 @@ class ShimLauncher final : public Launcher, private ShimFollower::Owner {
 
   EventLoop& loop_;
   const ShimLauncherOptions options_;
+  std::vector<internal::ShimCard> cards_ = options_.cards;
   UniqueFd root_;
   Observer* observer_ = nullptr;
   ChildReaper reaper_;

@@ -28,7 +28,7 @@ void ShimLauncher::FillBootstrap(const AttemptDirectory& directory,
   bootstrap->clear_cgroup_directory();
   if (!bootstrap->slots_are_cards()) return;
   bootstrap->set_card_leases_per_node(options_.cards_are_simulated);
-  for (const internal::ShimCard& card : options_.cards) {
+  for (const internal::ShimCard& card : cards_) {
     if (std::ranges::find(bootstrap->slots(), card.module_id()) != bootstrap->slots().end()) {
       *bootstrap->add_cards() = card;
     }

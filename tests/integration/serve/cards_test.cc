@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 
 #include "tests/integration/sandbox/cluster.h"
@@ -74,6 +75,23 @@ TEST_F(ServeCards, HalfNodeJobsGetCardsOfTheirOwn) {
   box_.Write("go.c", "");
   EXPECT_EQ(cluster_.WaitJob(b), 0);
   EXPECT_EQ(cluster_.WaitJob(c), 0);
+}
+
+TEST_F(ServeCards, AreFoundWhenTheDriverIsLoadedLater) {
+  const std::string away = box_.Path("away");
+  std::filesystem::rename(node_.root() + "/sys/class", away);
+  cluster_.Start();
+  EXPECT_THAT(box_.Run({"nodes", "-o", "json"}).out(), HasSubstr("\"slots_are_cards\": false"));
+  std::filesystem::rename(away, node_.root() + "/sys/class");
+  EXPECT_TRUE(WaitUntil(
+      [&] {
+        return box_.Run({"nodes", "-o", "json"}).out().find("\"slots_are_cards\": true") !=
+               std::string::npos;
+      },
+      testing::Seconds(60)));
+  box_.Write("go.a", "");
+  EXPECT_EQ(cluster_.WaitJob(cluster_.Submit("a.yaml")), 0);
+  EXPECT_EQ(box_.Read("up.a"), "0,1,2,3");
 }
 
 TEST_F(ServeCards, AreShownWithTheirStateAndTheirHolder) {

@@ -40,6 +40,27 @@ TEST(ParseCommandLine, ReadsEveryFlagOfRun) {
   EXPECT_EQ(line.config.fake_unkillable_rank, 1u);
 }
 
+TEST(ParseCommandLine, TakesWhereCardsAreLookedFor) {
+  const TempFolder root;
+  const std::string variable = "MUSTER_SYSROOT=" + root.path();
+  const CommandLine given = Parse({"run", "--coordinator", "unix:/s", "--state-dir", "/d",
+                                   "--devices", "gaudi", "--sysroot", root.path().c_str()},
+                                  {"HOME=/h", "MUSTER_SYSROOT=/nowhere"});
+  ASSERT_FALSE(given.text.has_value()) << *given.text;
+  EXPECT_EQ(given.config.devices, "gaudi");
+  EXPECT_EQ(given.config.sysroot, root.path());
+  const CommandLine plain = Parse({"run", "--coordinator", "unix:/s", "--state-dir", "/d"},
+                                  {"HOME=/h", variable.c_str()});
+  EXPECT_EQ(plain.config.devices, "auto");
+  EXPECT_EQ(plain.config.sysroot, root.path());
+  for (const auto& [flag, value] : {std::pair("--devices", "cuda"), {"--sysroot", "/nowhere/x"}}) {
+    const CommandLine bad = Parse({"run", "--coordinator", "unix:/s", flag, value}, {"HOME=/h"});
+    ASSERT_TRUE(bad.text.has_value()) << flag;
+    EXPECT_TRUE(bad.error);
+    EXPECT_THAT(*bad.text, HasSubstr(value));
+  }
+}
+
 TEST(ParseCommandLine, AnAgentThatJoinsForOneJobHasAStateDirectoryOfItsOwn) {
   const std::vector<const char*> join = {"run",       "--ephemeral",  "--join",
                                          "head:7443", "--token-file", "token"};
