@@ -65,6 +65,7 @@ master_port: 0
 grace: 30s
 start_timeout: 5m
 time_limit: 24h
+device_wait: 0
 on_coordinator_loss: stop-after 60s
 restart: {max_attempts: 3, on: [node-lost, rank-failed], spares: 1}
 stall: {after: 15m, action: dump}
@@ -112,6 +113,7 @@ TEST(ParseJobYaml, ReadsEveryKey) {
   EXPECT_EQ(job.grace, seconds(30));
   EXPECT_EQ(job.start_timeout, minutes(5));
   EXPECT_EQ(job.time_limit, hours(24));
+  EXPECT_EQ(job.device_wait, hours(0));
   EXPECT_EQ(job.log_quota, 512u << 20);
   ASSERT_TRUE(job.on_coordinator_loss.has_value());
   EXPECT_EQ(job.on_coordinator_loss->stop_after, minutes(1));
