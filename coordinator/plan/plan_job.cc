@@ -198,7 +198,13 @@ absl::StatusOr<v1::Plan> PlanJob(const v1::JobSpec& spec, std::span<const NodeSl
     exec_check.Check(launch, host, place.rank, override, faults);
     const bool modules = !nodes.empty() && nodes[i].are_modules;
     if (!nodes.empty()) node.set_node_id(nodes[i].node.value());
-    if (modules) WarnOfGroup(host, slots[i], plan);
+    if (modules) {
+      WarnOfGroup(host, slots[i], plan);
+    } else if (!nodes.empty() && !nodes[i].problems.empty()) {
+      // Ranks that quietly run without cards may run for days before anybody notices.
+      plan.add_warnings(fmt::format("{}: no card is used on node {}, its slots are plain{}",
+                                    Located(host), nodes[i].node.value(), BecauseOf(nodes[i])));
+    }
     launch.set_slots_are_cards(modules);
     launch.set_node_count(place.node_count);
     if (i == 0) {

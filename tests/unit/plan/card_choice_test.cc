@@ -110,6 +110,21 @@ TEST(PlanJob, RefusesNodesWithoutCardsToAJobThatWantsThem) {
   EXPECT_THAT(std::string(MessageOf(plan.status())), HasSubstr("node a has none"));
 }
 
+TEST(PlanJob, WarnsWherePlainSlotsStandInForCardsThatCannotBeUsed) {
+  v1::JobSpec spec = ScriptJob();
+  AddHost(spec, "a", 2);
+  NodeView node;
+  node.id = NodeId("a");
+  for (const uint32_t slot : {0, 1}) node.facts.add_slots(slot);
+  node.facts.mutable_devices()->add_problems()->set_message("hl-smi took longer than 5000 ms");
+  const v1::Plan plan = *PlanJob(spec, std::vector{SlotsOf(node)});
+  EXPECT_THAT(plan.warnings(), ElementsAre(AllOf(HasSubstr("no card is used on node a"),
+                                                 HasSubstr("hl-smi took longer"))));
+  spec.set_devices("gaudi");
+  EXPECT_THAT(std::string(MessageOf(PlanJob(spec, std::vector{SlotsOf(node)}).status())),
+              HasSubstr("hl-smi took longer"));
+}
+
 TEST(PlanJob, TellsWhoHoldsTheCardsWhenTooFewAreFree) {
   v1::JobSpec spec = ScriptJob();
   AddHost(spec, "a", 4);
