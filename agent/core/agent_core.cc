@@ -41,7 +41,12 @@ AgentCore::AgentCore(Executor& executor, AgentStore& store, Launcher& launcher, 
       network_(network),
       observer_(observer),
       options_(std::move(options)),
-      session_(executor, *this) {}
+      session_(executor, *this),
+      checks_(
+          executor, users, options_.inspector, options_.network,
+          [this](const v1::LaunchSpec& launch) { return ContextFor(launch); },
+          [this] { return options_.facts.addresses(); },
+          [this](v1::CheckReport report) { session_.SendReport(std::move(report)); }) {}
 
 AgentCore::~AgentCore() {
   executor_.Cancel(tick_timer_);
@@ -159,6 +164,9 @@ absl::Status AgentCore::OnBody(const v1::CoordinatorMessage& message) {
       return OnAck(message.event_ack().acked_seq());
     case v1::CoordinatorMessage::kSignal:
       OnSignal(message.signal());
+      break;
+    case v1::CoordinatorMessage::kRunCheck:
+      checks_.OnRunCheck(message.run_check());
       break;
     default:
       break;

@@ -44,6 +44,7 @@
 
 #include "agent/core/agent_state.h"
 #include "agent/core/agent_store.h"
+#include "agent/core/check_responder.h"
 #include "agent/core/container.h"
 #include "agent/core/deed.h"
 #include "agent/core/launcher.h"
@@ -89,6 +90,8 @@ struct AgentOptions {
   std::function<ContainerHost()> look_for_engines;
   // Looks at the node before every launch. Null: nothing is looked at. Outlives the core.
   NodeInspector* inspector = nullptr;
+  // Measures the network when somebody asks. Null: it is not measured. Outlives the core.
+  NetworkTester* network = nullptr;
   // The journal is rewritten when it is larger than this and four times what it has to be.
   uint64_t compact_bytes = 256 * 1024;
   // For heartbeats: output not yet committed (LogShipper::pending_bytes). May be null.
@@ -225,6 +228,8 @@ class AgentCore final : private Launcher::Observer, private CoordinatorSession::
   void CheckOverdue();
   void CheckAbandoned();
   void ArmTick();
+  // What composing needs besides attempt and user.
+  ComposeContext ContextFor(const v1::LaunchSpec& launch) const;
   // Posts a member function, unless the core is gone by then.
   void PostSelf(void (AgentCore::*method)());
   void Notice(AgentObserver::Severity severity, const std::string& line);
@@ -239,6 +244,7 @@ class AgentCore final : private Launcher::Observer, private CoordinatorSession::
   AgentState state_;
   std::map<AttemptId, Live> live_;
   CoordinatorSession session_;
+  CheckResponder checks_;
   bool journal_ok_ = false;
   // Events up to this one are in the journal and may be told.
   uint64_t durable_seq_ = 0;

@@ -50,14 +50,11 @@ std::optional<milliseconds> AgentCore::StopAfter(const v1::LaunchSpec& launch) c
   return of_job || !options_.ephemeral_after ? of_job : kEphemeralStopAfter;
 }
 
-void AgentCore::ComposeAs(const AttemptId& id, const RunAs& user) {
-  const v1::LaunchSpec& launch = state_.attempts.at(id).assignment().launch();
+ComposeContext AgentCore::ContextFor(const v1::LaunchSpec& launch) const {
   ComposeContext context;
-  context.attempt = id;
   context.node = options_.node_id;
   context.environ = options_.environ;
   context.home = options_.home;
-  context.user = user;
   context.own_uid = options_.uid;
   context.own_gid = options_.gid;
   context.state = options_.state;
@@ -67,12 +64,18 @@ void AgentCore::ComposeAs(const AttemptId& id, const RunAs& user) {
   context.cards.assign(options_.facts.devices().devices().begin(),
                        options_.facts.devices().devices().end());
   context.fake_unkillable_rank = options_.fake_unkillable_rank;
+  return context;
+}
+
+void AgentCore::ComposeAs(const AttemptId& id, const RunAs& user) {
+  const v1::LaunchSpec& launch = state_.attempts.at(id).assignment().launch();
+  ComposeContext context = ContextFor(launch);
+  context.attempt = id;
+  context.user = user;
   absl::StatusOr<internal::ShimBootstrap> bootstrap = ComposeBootstrap(launch, context);
   if (!bootstrap.ok()) {
-    const char* const check = absl::IsNotFound(bootstrap.status())             ? "container-engine"
-                              : absl::IsFailedPrecondition(bootstrap.status()) ? "container-devices"
-                                                                               : "environment";
-    return RefuseLaunch(id, check, std::string(bootstrap.status().message()));
+    return RefuseLaunch(id, CheckOfComposing(bootstrap.status()),
+                        std::string(bootstrap.status().message()));
   }
   const std::string& asked = launch.rendezvous().address();
   if (asked.empty()) return InspectAs(id, user, *std::move(bootstrap));

@@ -346,6 +346,11 @@ std::string VariableOfFirstRank(const internal::ShimBootstrap& bootstrap, std::s
   return "";
 }
 
+std::string CheckOfComposing(const absl::Status& error) {
+  if (absl::IsNotFound(error)) return "container-engine";
+  return absl::IsFailedPrecondition(error) ? "container-devices" : "environment";
+}
+
 internal::ShimRun ComposeRun(const v1::Rendezvous& rendezvous) {
   internal::ShimRun run;
   run.add_env(fmt::format("MASTER_ADDR={}", rendezvous.address()));

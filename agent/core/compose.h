@@ -80,6 +80,9 @@ absl::StatusOr<internal::ShimBootstrap> ComposeBootstrap(const v1::LaunchSpec& l
 void ApplyPlacements(std::span<const v1::RankPlacement> placements,
                      internal::ShimBootstrap* bootstrap);
 
+// Name of the check that an error of ComposeBootstrap is told as.
+std::string CheckOfComposing(const absl::Status& error);
+
 // MASTER_ADDR and MASTER_PORT for ShimRun.
 internal::ShimRun ComposeRun(const v1::Rendezvous& rendezvous);
 

@@ -22,6 +22,10 @@ struct InspectionRequest {
   const RunAs& user;
   // With the final argv and environment of every rank.
   const internal::ShimBootstrap& bootstrap;
+  // False: a start, where time counts. True: somebody asks what the node is like, and nothing is
+  // started: everything is looked at and told, what is as it should be included, and also what the
+  // shim would check.
+  bool thorough = false;
 };
 
 struct Inspection {

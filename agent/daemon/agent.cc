@@ -165,9 +165,20 @@ absl::Status Agent::Start() {
                  .place_trust = config_.ephemeral ? PlaceTrust::kDirectory : PlaceTrust::kWholePath,
                  .allow_file = config_.allow_file,
                  .allowed = config_.allowed_users});
-  inspector_ = std::make_unique<PlacingInspector>(
-      loop_, [devices = options.facts.devices()] { return devices; }, "");
+  probes_ = std::make_unique<ProbeRunner>(loop_, config_.shim_binary, config_.environ);
+  node_checks_ =
+      std::make_unique<NodeChecks>(loop_, *probes_,
+                                   NodeChecksOptions{.sysroot = config_.sysroot,
+                                                     .state_directory = config_.state_directory,
+                                                     .own_machine = !config_.ephemeral});
+  card_inspector_ = std::make_unique<CardInspector>(loop_, *cards_);
+  placing_ = std::make_unique<PlacingInspector>(
+      loop_, [this] { return cards_->inventory(); }, config_.sysroot);
+  inspector_ = std::make_unique<CompositeInspector>(
+      loop_, std::vector<NodeInspector*>{node_checks_.get(), card_inspector_.get(), placing_.get()});
   options.inspector = inspector_.get();
+  bandwidth_ = std::make_unique<BandwidthTest>(loop_);
+  options.network = bandwidth_.get();
   network_ = std::make_unique<SystemRendezvous>(
       loop_, SystemRendezvous::Options{.addresses = {options.facts.addresses().begin(),
                                                      options.facts.addresses().end()}});

@@ -8,8 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "agent/binding/placing_inspector.h"
+#include "agent/checks/bandwidth_test.h"
+#include "agent/checks/composite_inspector.h"
+#include "agent/checks/node_checks.h"
+#include "agent/checks/probe_process.h"
 #include "agent/core/agent_core.h"
 #include "agent/daemon/audit_events.h"
+#include "agent/daemon/card_inspector.h"
 #include "agent/daemon/card_reader.h"
 #include "agent/daemon/certificate_keeper.h"
 #include "agent/daemon/config.h"
@@ -85,7 +91,13 @@ class Agent final : private AgentObserver {
   std::unique_ptr<FileSpool> spool_;
   std::unique_ptr<LogShipper> shipper_;
   std::unique_ptr<SystemUserGate> users_;
-  std::unique_ptr<NodeInspector> inspector_;
+  std::unique_ptr<ProbeRunner> probes_;
+  // What looks at the node before every launch: each knows one thing.
+  std::unique_ptr<NodeChecks> node_checks_;
+  std::unique_ptr<CardInspector> card_inspector_;
+  std::unique_ptr<PlacingInspector> placing_;
+  std::unique_ptr<CompositeInspector> inspector_;
+  std::unique_ptr<BandwidthTest> bandwidth_;
   std::unique_ptr<SystemRendezvous> network_;
   std::unique_ptr<AgentCore> core_;
   std::unique_ptr<LogClient> logs_;

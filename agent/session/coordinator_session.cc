@@ -93,6 +93,13 @@ bool CoordinatorSession::SendEvents(v1::EventBatch batch) {
   return true;
 }
 
+void CoordinatorSession::SendReport(v1::CheckReport report) {
+  if (stage_ != Stage::kOpen) return;
+  v1::AgentMessage message;
+  *message.mutable_check_report() = std::move(report);
+  sink_->Send(std::move(message));
+}
+
 void CoordinatorSession::OnWelcome(const v1::Welcome& welcome) {
   if (stage_ != Stage::kGreeting) {
     Close(absl::FailedPreconditionError("the coordinator said welcome twice"));

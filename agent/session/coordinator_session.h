@@ -67,6 +67,8 @@ class CoordinatorSession {
 
   // Sends events on an open session; false when there is none.
   bool SendEvents(v1::EventBatch batch);
+  // Sends the answer to a check on an open session; without one nobody wants it any more.
+  void SendReport(v1::CheckReport report);
   // True between Welcome and the end of the connection.
   bool open() const { return stage_ == Stage::kOpen; }
   // Since when the coordinator is known to know that this node lives: the moment when the newest

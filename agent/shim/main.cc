@@ -1,8 +1,9 @@
 // muster-shim: owns the ranks of one attempt on one node. Started by the agent with a ShimBootstrap
 // on its stdin; the end of its stdout tells that its socket accepts connections. It leaves the
 // agent's session and outlives it. With `--remove-containers MILLISECONDS` it removes the
-// containers of the attempt instead, and ends. See supervisor.h for what it does and
-// proto/muster/internal/shim.proto for what is said.
+// containers of the attempt instead, and ends; with --probe it is something else, which starts no
+// rank: see probe.h. See supervisor.h for what it does and proto/muster/internal/shim.proto for what
+// is said.
 
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "agent/shim/container_removal.h"
+#include "agent/shim/probe.h"
 #include "agent/shim/process_setup.h"
 #include "agent/shim/supervisor.h"
 #include "agent/shim/text.h"
@@ -82,6 +84,7 @@ int main(int argc, char** argv) {
     const std::string text = std::string("muster-shim ") + muster::kVersion + "\n";
     return ::write(STDOUT_FILENO, text.data(), text.size()) < 0 ? 1 : 0;
   }
+  if (argc == 2 && std::strcmp(argv[1], "--probe") == 0) return muster::shim::RunProbe();
   const bool removes = argc == 3 && std::strcmp(argv[1], "--remove-containers") == 0;
   return muster::shim::Main(removes ? argv[2] : nullptr);
 }

@@ -99,8 +99,10 @@ absl::StatusOr<SpawnedShim> SpawnShim(const ShimCommand& command) {
   if (status.ok()) status = MakePipe(&shim.ready, &stdout_end);
   if (status.ok()) status = SetNonBlocking(shim.bootstrap.get());
   if (status.ok()) status = SetNonBlocking(shim.ready.get());
-  UniqueFd errors(::openat(command.directory_fd, kShimErrorFile,
-                           O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
+  UniqueFd errors(command.directory_fd < 0
+                      ? ::open("/dev/null", O_WRONLY | O_CLOEXEC)
+                      : ::openat(command.directory_fd, kShimErrorFile,
+                                 O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (status.ok() && !errors) status = ErrnoStatus(errno, kShimErrorFile);
   for (UniqueFd* fd : {&stdin_end, &stdout_end, &errors}) {
     if (status.ok()) status = KeepAboveStdio(fd);
@@ -113,14 +115,16 @@ absl::StatusOr<SpawnedShim> SpawnShim(const ShimCommand& command) {
   settings.Fill(stdin_end.get(), stdout_end.get(), errors.get());
   if (settings.error() != 0) return ErrnoStatus(settings.error(), "posix_spawn settings");
   std::string name = "muster-shim";
-  char* argv[] = {name.data(), nullptr};
+  std::vector<char*> argv = {name.data()};
+  for (const std::string& one : command.arguments) argv.push_back(const_cast<char*>(one.c_str()));
+  argv.push_back(nullptr);
   std::vector<char*> variables;
   variables.reserve(command.environ.size() + 1);
   for (const std::string& one : command.environ)
     variables.push_back(const_cast<char*>(one.c_str()));
   variables.push_back(nullptr);
   const int error = ::posix_spawn(&shim.pid, command.binary.c_str(), settings.actions(),
-                                  settings.attributes(), argv, variables.data());
+                                  settings.attributes(), argv.data(), variables.data());
   if (error != 0) return ErrnoStatus(error, command.binary);
   // The child is not reaped yet, so the number is still its own.
   shim.pidfd.Reset(static_cast<int>(::syscall(SYS_pidfd_open, shim.pid, 0)));

@@ -22,8 +22,10 @@ struct ShimCommand {
   std::string binary;
   // `NAME=value` strings.
   std::vector<std::string> environ;
-  // Directory in which `shim.log` is made.
+  // Directory in which `shim.log` is made; -1: what it complains about is thrown away.
   int directory_fd = -1;
+  // Behind its name.
+  std::vector<std::string> arguments = {};
 };
 
 struct SpawnedShim {

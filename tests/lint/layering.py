@@ -37,6 +37,7 @@ ALLOWED = {
     "coordinator/cli": ["coordinator/cli", "coordinator/daemon", *COORDINATOR_ADAPTERS],
     "agent/core": AGENT_CORE,
     "agent/session": AGENT_CORE,
+    "agent/checks": ["agent/supervise", *AGENT_CORE, *COMMON],
     "agent/store": [*AGENT_CORE, *COMMON],
     "agent/node": [*AGENT_CORE, *COMMON],
     "common/trust": TRUST,
@@ -44,7 +45,7 @@ ALLOWED = {
     "agent/rpc": [*AGENT_CORE, *COMMON],
     "agent/supervise": [*AGENT_CORE, *COMMON],
     "agent/devices": ["common/io", *BASE],
-    "agent/daemon": ["agent/binding", "agent/devices", "agent/rpc", "agent/supervise", "agent/node", "agent/store", *AGENT_CORE, *COMMON],
+    "agent/daemon": ["agent/binding", "agent/checks", "agent/devices", "agent/rpc", "agent/supervise", "agent/node", "agent/store", *AGENT_CORE, *COMMON],
     "agent/shim": ["common/base", "common/io"],
 }
 # The pure folders see neither the network nor the disk.

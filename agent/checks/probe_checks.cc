@@ -1,0 +1,289 @@
+#include "agent/checks/probe_checks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "agent/checks/traits.h"
+
+namespace muster {
+namespace {
+
+constexpr char kPython[] = "python";
+constexpr char kLibfabric[] = "libfabric";
+constexpr char kEfaProviders[] = "efa";
+constexpr char kWrapper[] = "libhccl_ofi_wrapper.so";
+constexpr char kLate[] = "not known within 2 s";
+constexpr char kLateFix[] = "look at the file servers that the node uses, or skip the check";
+
+// Prints versions without importing the packages, which takes seconds.
+constexpr char kPythonScript[] =
+    "import sys\n"
+    "if sys.path and not sys.path[0]: sys.path.pop(0)\n"
+    "print('python=%d.%d.%d' % sys.version_info[:3])\n"
+    "from importlib import metadata\n"
+    "for name in ('torch', 'habana-torch-plugin', 'deepspeed', 'transformers', 'optimum-habana'):\n"
+    "    try: print(name + '=' + metadata.version(name))\n"
+    "    except Exception: pass\n";
+
+struct NamedPath {
+  const char* variable;
+  bool writable_folder;
+};
+constexpr std::array kPaths = {NamedPath{"HABANA_LOGS", true}, NamedPath{"GC_KERNEL_PATH", false},
+                               NamedPath{"HABANA_SCAL_BIN_PATH", false},
+                               NamedPath{"HABANA_PLUGINS_LIB_PATH", false},
+                               NamedPath{"DATA_LOADER_AEON_LIB_PATH", false}};
+
+const char* CheckOf(const NamedPath& path) {
+  return path.writable_folder ? "habana-logs" : "habana-files";
+}
+
+// Some variables hold several paths with colons between them.
+std::vector<std::string> PathsIn(std::string_view value) {
+  std::vector<std::string> paths;
+  while (!value.empty()) {
+    const size_t end = std::min(value.find(':'), value.size());
+    if (end > 0) paths.emplace_back(value.substr(0, end));
+    value.remove_prefix(std::min(end + 1, value.size()));
+  }
+  return paths;
+}
+
+bool IsPython(std::string_view program) {
+  return program.substr(program.rfind('/') + 1).starts_with("python");
+}
+
+void AddProgram(internal::ProbeRequest& request, const char* name,
+                std::initializer_list<std::string> argv) {
+  internal::ProbeProgram& program = *request.add_programs();
+  program.set_name(name);
+  for (const std::string& one : argv) program.add_argv(one);
+}
+
+class Judge {
+ public:
+  Judge(const CheckContext& context, const ProbePlan& plan, const ProbeAnswer& answer)
+      : context_(context), plan_(plan), answer_(answer) {
+    if (!answer.error.empty()) late_ = fmt::format("not known: {}", answer.error);
+    for (const internal::ProbeReply& reply : answer.replies) {
+      if (reply.has_error()) late_ = fmt::format("not known: {}", reply.error());
+    }
+  }
+
+  ProbeFindings Run() {
+    Exec();
+    Paths("habana-logs", true, "set HABANA_LOGS to a folder that the ranks may write to");
+    Paths("habana-files", false,
+          "install the Habana software on this node, or set the variables "
+          "as its /etc/profile.d/habanalabs.sh does");
+    Libraries();
+    Programs();
+    return std::move(findings_);
+  }
+
+ private:
+  void Add(v1::CheckResult result) { findings_.results.push_back(std::move(result)); }
+  void Unknown(const char* check) { Add(MakeResult(check, v1::WARN, late_, kLateFix)); }
+
+  void Exec() {
+    if (!plan_.request.check_exec()) return;
+    bool through = false;
+    bool failed = false;
+    for (const internal::ProbeReply& reply : answer_.replies) {
+      through = through || reply.exec_checked();
+      if (!reply.has_problem()) continue;
+      failed = true;
+      Add(MakeResult(reply.problem().check(), v1::FAIL, reply.problem().message(), ""));
+    }
+    if (!through) return Unknown("program");
+    if (!failed) Add(MakeResult("program", v1::PASS, "", ""));
+  }
+
+  void Paths(const char* check, bool writable, const char* fix) {
+    std::set<std::string> unanswered;
+    std::vector<std::string> faults;
+    for (const internal::ProbePath& asked : plan_.request.paths()) {
+      if (asked.writable_folder() == writable) unanswered.insert(asked.path());
+    }
+    if (unanswered.empty()) return;
+    for (const internal::ProbeReply& reply : answer_.replies) {
+      if (!reply.has_path() || unanswered.erase(reply.path().path()) == 0) continue;
+      if (reply.path().reason().empty()) continue;
+      faults.push_back(fmt::format("{}{}: {}", NameOf(reply.path().path()), reply.path().path(),
+                                   reply.path().reason()));
+    }
+    if (!faults.empty()) {
+      // Logs that go nowhere end no job; a missing kernel library ends every one.
+      const v1::Verdict verdict = !writable && context_.cards > 0 ? v1::FAIL : v1::WARN;
+      Add(MakeResult(check, verdict, fmt::format("{}", fmt::join(faults, "; ")), fix));
+    } else if (!unanswered.empty()) {
+      Unknown(check);
+    } else {
+      Add(MakeResult(check, v1::PASS, "", ""));
+    }
+  }
+
+  std::string NameOf(const std::string& path) const {
+    for (const NamedPath& named : kPaths) {
+      const std::vector<std::string> paths = PathsIn(context_.Env(named.variable));
+      if (std::find(paths.begin(), paths.end(), path) != paths.end()) {
+        return fmt::format("{}=", named.variable);
+      }
+    }
+    return "";
+  }
+
+  void Libraries() {
+    if (plan_.request.libraries().empty()) return;
+    for (const internal::ProbeReply& reply : answer_.replies) {
+      if (!reply.has_library()) continue;
+      if (reply.library().missing().empty()) {
+        return Add(MakeResult("ofi-wrapper", v1::PASS, reply.library().file(), ""));
+      }
+      const std::string_view path = context_.Env("LD_LIBRARY_PATH");
+      return Add(MakeResult(
+          "ofi-wrapper", context_.cards > 0 ? v1::FAIL : v1::WARN,
+          fmt::format("HCCL_OVER_OFI=1 needs {}; not found with LD_LIBRARY_PATH={}: {}", kWrapper,
+                      path, fmt::join(reply.library().missing(), ", ")),
+          "build hccl_ofi_wrapper, and add its folder and those of libfabric to LD_LIBRARY_PATH in "
+          "an env file, as LD_LIBRARY_PATH=$LD_LIBRARY_PATH:FOLDER"));
+    }
+    Unknown("ofi-wrapper");
+  }
+
+  void Programs() {
+    for (const internal::ProbeProgram& asked : plan_.request.programs()) {
+      const auto reply = std::find_if(
+          answer_.replies.begin(), answer_.replies.end(), [&](const internal::ProbeReply& one) {
+            return one.has_program() && one.program().name() == asked.name();
+          });
+      if (reply == answer_.replies.end()) {
+        Unknown(asked.name() == kEfaProviders ? "efa" : "software");
+      } else if (asked.name() == kPython) {
+        Python(reply->program());
+      } else if (asked.name() == kLibfabric) {
+        Libfabric(reply->program());
+      } else {
+        Providers(reply->program());
+      }
+    }
+  }
+
+  void Python(const internal::ProbedProgram& program) {
+    // A script whose interpreter is missing has that told as a problem of its own.
+    if (program.absent()) return;
+    if (!program.reason().empty()) {
+      Add(MakeResult(
+          "software", v1::WARN,
+          fmt::format("the versions of Python and its packages could not be asked for: {}",
+                      program.reason()),
+          "run the interpreter of the job by hand on this node"));
+      return;
+    }
+    std::string_view text = program.output();
+    while (!text.empty()) {
+      const size_t end = std::min(text.find('\n'), text.size());
+      const std::string_view line = text.substr(0, end);
+      const size_t equals = line.find('=');
+      if (equals != std::string_view::npos && findings_.traits.size() < 16) {
+        findings_.traits.push_back(MakeTrait(std::string(line.substr(0, equals)),
+                                             std::string(line.substr(equals + 1, 100))));
+      }
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    Add(MakeResult("software", v1::PASS, "", ""));
+  }
+
+  void Libfabric(const internal::ProbedProgram& program) {
+    if (program.absent() || !program.reason().empty()) {
+      // The libraries may be there all the same.
+      findings_.traits.push_back(MakeTrait("libfabric", ""));
+      return;
+    }
+    // "fi_info: 1.22.0" and "libfabric: 1.22.0".
+    const std::string& text = program.output();
+    const size_t at = text.find("libfabric: ");
+    const size_t begin = at == std::string::npos ? std::string::npos : at + 11;
+    const std::string version =
+        begin == std::string::npos ? "" : text.substr(begin, text.find('\n', begin) - begin);
+    findings_.traits.push_back(MakeTrait("libfabric", version.substr(0, 100)));
+    int major = 0;
+    int minor = 0;
+    if (std::sscanf(version.c_str(), "%d.%d", &major, &minor) != 2) return;
+    if (major == 1 && minor >= 16) return;
+    Add(MakeResult("efa", v1::WARN,
+                   fmt::format("libfabric {}: versions from 1.16.1 to before 2.0 work with Gaudi "
+                               "Direct over EFA, from 1.20 over verbs",
+                               version),
+                   "install another libfabric"));
+  }
+
+  void Providers(const internal::ProbedProgram& program) {
+    if (program.absent()) return;
+    if (program.reason().empty() && program.output().find("provider: efa") != std::string::npos) {
+      return;
+    }
+    Add(MakeResult("efa", v1::FAIL, "fi_info -p efa finds no provider",
+                   "install EFA, and map its devices into the container"));
+  }
+
+  const CheckContext& context_;
+  const ProbePlan& plan_;
+  const ProbeAnswer& answer_;
+  std::string late_ = kLate;
+  ProbeFindings findings_;
+};
+
+}  // namespace
+
+ProbePlan PlanProbe(const CheckContext& context, const InspectionRequest& request) {
+  ProbePlan plan;
+  internal::ProbeRequest& asked = plan.request;
+  const auto& skip = request.launch.skip_checks();
+  const auto wanted = [&](std::string_view check) {
+    return std::find(skip.begin(), skip.end(), check) == skip.end();
+  };
+  const bool has_program = !request.launch.argv().empty();
+  asked.set_check_exec(request.thorough && has_program);
+  if (context.cards > 0 || context.thorough) {
+    for (const NamedPath& named : kPaths) {
+      if (!wanted(CheckOf(named))) continue;
+      for (std::string& path : PathsIn(context.Env(named.variable))) {
+        internal::ProbePath& one = *asked.add_paths();
+        one.set_path(std::move(path));
+        one.set_writable_folder(named.writable_folder);
+      }
+    }
+    if (context.EnvIsOn("HCCL_OVER_OFI") && wanted("ofi-wrapper")) asked.add_libraries(kWrapper);
+  }
+  const bool compares = context.thorough || (context.cards > 0 && context.multi_node());
+  if (compares && wanted("software")) {
+    const std::string interpreter =
+        has_program && IsPython(request.launch.argv(0)) ? request.launch.argv(0) : "python3";
+    // Other programs bring what they need themselves.
+    if (!has_program || IsPython(request.launch.argv(0))) {
+      AddProgram(asked, kPython, {interpreter, "-c", kPythonScript});
+    }
+    const bool host_nic = context.wants_efa() || context.EnvIsOn("HCCL_OVER_OFI");
+    if (host_nic) AddProgram(asked, kLibfabric, {"fi_info", "--version"});
+  }
+  if (context.wants_efa() && context.cards > 0 && wanted("efa")) {
+    AddProgram(asked, kEfaProviders, {"fi_info", "-p", "efa"});
+  }
+  if (plan.empty()) return plan;
+  internal::ShimBootstrap& bootstrap = *asked.mutable_bootstrap();
+  bootstrap = request.bootstrap;
+  if (bootstrap.working_directory().empty()) bootstrap.set_working_directory("/");
+  return plan;
+}
+
+ProbeFindings JudgeProbe(const CheckContext& context, const ProbePlan& plan,
+                         const ProbeAnswer& answer) {
+  return Judge(context, plan, answer).Run();
+}
+
+}  // namespace muster

@@ -1,0 +1,22 @@
+// Properties of a node that are compared with those of other nodes
+// (coordinator/core/cluster_check.h says how). Reads as CheckContext does.
+#pragma once
+
+#include <vector>
+
+#include "agent/checks/check_context.h"
+
+namespace muster {
+
+// What files and variables say. `own_machine`: the agent stands for its machine, so that its name
+// and boot are compared too; agents of a local job share theirs by design.
+std::vector<v1::NodeTrait> QuickTraits(const CheckContext& context, bool own_machine);
+
+inline v1::NodeTrait MakeTrait(std::string name, std::string value) {
+  v1::NodeTrait trait;
+  trait.set_name(std::move(name));
+  trait.set_value(std::move(value));
+  return trait;
+}
+
+}  // namespace muster

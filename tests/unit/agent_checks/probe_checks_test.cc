@@ -1,0 +1,129 @@
+// What a probe is asked, and what its answers mean.
+#include "agent/checks/probe_checks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class ProbeChecksTest : public ::testing::Test {
+ protected:
+  ProbePlan Plan() {
+    const AttemptId attempt{JobId("j1"), 1};
+    const RunAs user;
+    return PlanProbe(context_, {attempt, launch_, user, bootstrap_, context_.thorough});
+  }
+  ProbeFindings Judge(const ProbeAnswer& answer) { return JudgeProbe(context_, Plan(), answer); }
+
+  CheckContext context_;
+  v1::LaunchSpec launch_;
+  internal::ShimBootstrap bootstrap_;
+};
+
+TEST_F(ProbeChecksTest, APlainStartAsksNothing) {
+  launch_.add_argv("python3");
+  context_.env = {{"GC_KERNEL_PATH", "/usr/lib/habanalabs/libtpc_kernels.so"},
+                  {"HCCL_OVER_OFI", "1"}};
+  EXPECT_TRUE(Plan().empty());
+}
+
+TEST_F(ProbeChecksTest, WithCardsTheFilesOfVariablesAreLookedAt) {
+  context_.cards = 8;
+  context_.env = {{"GC_KERNEL_PATH", "/a.so:/b.so"}, {"HABANA_LOGS", "/var/log/habana_logs"}};
+  const ProbePlan plan = Plan();
+  ASSERT_EQ(plan.request.paths_size(), 3);
+  EXPECT_TRUE(plan.request.paths(0).writable_folder());
+  EXPECT_EQ(plan.request.paths(2).path(), "/b.so");
+  launch_.add_skip_checks("habana-files");
+  EXPECT_EQ(Plan().request.paths_size(), 1);
+}
+
+TEST_F(ProbeChecksTest, AMissingFileIsToldWithItsVariable) {
+  context_.cards = 8;
+  context_.env = {{"GC_KERNEL_PATH", "/a.so"}};
+  ProbeAnswer answer{.replies = {}, .complete = true, .error = ""};
+  internal::ProbedPath& path = *answer.replies.emplace_back().mutable_path();
+  path.set_path("/a.so");
+  path.set_reason("No such file or directory (ENOENT)");
+  const ProbeFindings findings = Judge(answer);
+  ASSERT_EQ(findings.results.size(), 1u);
+  EXPECT_EQ(findings.results[0].verdict(), v1::FAIL);
+  EXPECT_THAT(findings.results[0].message(), HasSubstr("GC_KERNEL_PATH=/a.so: No such file"));
+}
+
+TEST_F(ProbeChecksTest, WhatIsLateIsAWarning) {
+  context_.cards = 8;
+  context_.env = {{"GC_KERNEL_PATH", "/a.so"}, {"HABANA_LOGS", "/logs"}};
+  ProbeAnswer answer{.replies = {}, .complete = false, .error = ""};
+  answer.replies.emplace_back().mutable_path()->set_path("/logs");
+  const ProbeFindings findings = Judge(answer);
+  ASSERT_EQ(findings.results.size(), 2u);
+  EXPECT_EQ(findings.results[0].verdict(), v1::PASS);
+  EXPECT_EQ(findings.results[1].check(), "habana-files");
+  EXPECT_EQ(findings.results[1].verdict(), v1::WARN);
+  EXPECT_EQ(findings.results[1].message(), "not known within 2 s");
+}
+
+TEST_F(ProbeChecksTest, TheWrapperMustBeFoundWithAllItNeeds) {
+  context_.cards = 8;
+  context_.env = {{"HCCL_OVER_OFI", "1"}, {"LD_LIBRARY_PATH", "/root/hccl_ofi_wrapper"}};
+  EXPECT_THAT(Plan().request.libraries(), ElementsAre("libhccl_ofi_wrapper.so"));
+  ProbeAnswer answer{.replies = {}, .complete = true, .error = ""};
+  internal::ProbedLibrary& library = *answer.replies.emplace_back().mutable_library();
+  library.set_file("/root/hccl_ofi_wrapper/libhccl_ofi_wrapper.so");
+  library.add_missing("libfabric.so.1 (needed by libhccl_ofi_wrapper.so)");
+  const ProbeFindings findings = Judge(answer);
+  EXPECT_EQ(findings.results[0].verdict(), v1::FAIL);
+  EXPECT_THAT(findings.results[0].message(), HasSubstr("libfabric.so.1 (needed by"));
+}
+
+TEST_F(ProbeChecksTest, VersionsBecomeTraits) {
+  context_.thorough = true;
+  launch_.add_argv("/venv/bin/python3");
+  const ProbePlan plan = Plan();
+  EXPECT_TRUE(plan.request.check_exec());
+  ASSERT_EQ(plan.request.programs_size(), 1);
+  EXPECT_EQ(plan.request.programs(0).argv(0), "/venv/bin/python3");
+  ProbeAnswer answer{.replies = {}, .complete = true, .error = ""};
+  answer.replies.emplace_back().set_exec_checked(true);
+  internal::ProbedProgram& program = *answer.replies.emplace_back().mutable_program();
+  program.set_name("python");
+  program.set_output("python=3.11.2\ntorch=2.7.1\n");
+  const ProbeFindings findings = Judge(answer);
+  ASSERT_EQ(findings.traits.size(), 2u);
+  EXPECT_EQ(findings.traits[1].name(), "torch");
+  EXPECT_EQ(findings.traits[1].value(), "2.7.1");
+}
+
+TEST_F(ProbeChecksTest, ProblemsOfTheStartAreFailures) {
+  context_.thorough = true;
+  launch_.add_argv("./train");
+  ProbeAnswer answer{.replies = {}, .complete = true, .error = ""};
+  internal::ShimProblem& problem = *answer.replies.emplace_back().mutable_problem();
+  problem.set_check("working-directory");
+  problem.set_message("the working directory '/nowhere' cannot be used");
+  answer.replies.emplace_back().set_exec_checked(true);
+  const ProbeFindings findings = Judge(answer);
+  ASSERT_EQ(findings.results.size(), 1u);
+  EXPECT_EQ(findings.results[0].check(), "working-directory");
+  EXPECT_EQ(findings.results[0].verdict(), v1::FAIL);
+}
+
+TEST_F(ProbeChecksTest, AProbeThatCannotBeStartedIsAWarning) {
+  context_.thorough = true;
+  launch_.add_argv("./train");
+  const ProbeFindings findings =
+      Judge({.replies = {}, .complete = false, .error = "earlier checks of this node hang"});
+  ASSERT_EQ(findings.results.size(), 1u);
+  EXPECT_EQ(findings.results[0].verdict(), v1::WARN);
+  EXPECT_THAT(findings.results[0].message(), HasSubstr("earlier checks"));
+  EXPECT_THAT(findings.traits, IsEmpty());
+}
+
+}  // namespace
+}  // namespace muster::testing
