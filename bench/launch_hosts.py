@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""The part of bench/launch that has several hosts, and that of bench/memory: runs in the namespaces of tests/cluster/run.py.
+"""The part of bench/launch that has several hosts, and those of bench/memory and bench/check: runs in the namespaces of tests/cluster/run.py.
 
 launch_hosts.py launch HOSTS RANKS ROUNDS: seconds from the command to its end for RANKS ranks of `true` on each host, by
 Muster and, where it is installed, by Slurm, which take turns.
+launch_hosts.py check HOSTS ROUNDS: seconds of `coordinator check` of so many hosts.
 launch_hosts.py memory HOSTS: memory of idle agents over TLS, and of the coordinator for each of them.
 """
 
@@ -81,6 +82,17 @@ def memory(hosts: int) -> None:
         cluster.close()
 
 
+def check(hosts: int, rounds: int) -> None:
+    cluster = Cluster(hosts).start()
+    try:
+        # A warning is no failure, and as much work.
+        times = [seconds_of(cluster.head, ["coordinator", "check", "--all"]) for _ in range(rounds + 1)][1:]
+        print(f"check of {hosts} hosts, {rounds} rounds, load {os.getloadavg()[0]:.1f}: median {statistics.median(times):.3f} s, "
+              f"slowest {max(times):.3f} s")
+    finally:
+        cluster.close()
+
+
 def main(arguments: list[str]) -> None:
     if run.INSIDE not in os.environ:
         reason = run.why_not()
@@ -89,7 +101,7 @@ def main(arguments: list[str]) -> None:
         sys.exit(run.outside([["/usr/bin/python3", "-B", os.path.abspath(__file__), *arguments]])[0])
     run.furnish()
     numbers = [int(number) for number in arguments[1:]]
-    {"launch": launch, "memory": memory}[arguments[0]](*numbers)
+    {"launch": launch, "memory": memory, "check": check}[arguments[0]](*numbers)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,6 @@ v1::CheckResult CheckSharedMemory(const CheckContext& context);
 v1::CheckResult CheckDisk(const CheckContext& context);
 // gaudi_checks.cc
 v1::CheckResult CheckNetworkFiles(const CheckContext& context);
-v1::CheckResult CheckRuntimeError(const CheckContext& context);
 v1::CheckResult CheckDriver(const CheckContext& context);
 // machine_checks.cc
 v1::CheckResult CheckCpuGovernor(const CheckContext& context);

@@ -236,6 +236,19 @@ absl::StatusOr<v1::ListNodesResponse> Client::ListNodes() {
       });
 }
 
+absl::Status Client::CheckNodes(const v1::CheckNodesRequest& request, std::chrono::seconds limit,
+                                const std::function<void(v1::CheckNodesResponse)>& on_found) {
+  grpc::ClientContext context;
+  SetDeadline(context, limit);
+  const std::unique_ptr<grpc::ClientReader<v1::CheckNodesResponse>> reader =
+      nodes_->CheckNodes(&context, request);
+  const Cancellation never;
+  return Drain<v1::CheckNodesResponse>(*reader, context, never, [&](v1::CheckNodesResponse found) {
+    on_found(std::move(found));
+    return true;
+  });
+}
+
 absl::StatusOr<v1::CreateTokenResponse> Client::CreateToken(const v1::CreateTokenRequest& request) {
   return CallTrust<v1::CreateTokenRequest, v1::CreateTokenResponse>(
       request, [this](auto* context, const auto& in, auto* out) {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +38,9 @@ class Client final : public JobSource {
   absl::StatusOr<v1::Job> CancelJob(const v1::CancelJobRequest& request);
   absl::StatusOr<v1::SignalJobResponse> SignalJob(const v1::SignalJobRequest& request);
   absl::StatusOr<v1::ListNodesResponse> ListNodes();
+  // Calls `on_found` for everything that is found, on the calling thread, for at most `limit`.
+  absl::Status CheckNodes(const v1::CheckNodesRequest& request, std::chrono::seconds limit,
+                          const std::function<void(v1::CheckNodesResponse)>& on_found);
   absl::StatusOr<v1::CreateTokenResponse> CreateToken(const v1::CreateTokenRequest& request);
   absl::StatusOr<v1::ListTokensResponse> ListTokens();
   absl::Status DeleteToken(const std::string& token_id);

@@ -42,6 +42,7 @@ int RunAttach(Arguments arguments, Reporter& reporter);
 int RunCancel(Arguments arguments, Reporter& reporter);
 int RunSignal(Arguments arguments, Reporter& reporter);
 int RunNodes(Arguments arguments, Reporter& reporter);
+int RunCheck(Arguments arguments, Reporter& reporter);
 int RunExplain(Arguments arguments, Reporter& reporter);
 int RunServe(Arguments arguments, Reporter& reporter);
 int RunInit(Arguments arguments, Reporter& reporter);

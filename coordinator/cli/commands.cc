@@ -12,7 +12,7 @@
 namespace muster {
 namespace {
 
-constexpr std::array<Command, 25> kCommands = {{
+constexpr std::array<Command, 26> kCommands = {{
     {"submit", "run the job of a job.yaml and follow it", RunSubmit, true},
     {"spawn", "run a script on every slot of every host, from flags alone", RunSpawn, true},
     {"deepspeed", "", RunDeepspeed, true, "off", true},
@@ -26,6 +26,7 @@ constexpr std::array<Command, 25> kCommands = {{
     {"cancel", "stop a job", RunCancel},
     {"signal", "send a signal to the ranks of a job", RunSignal},
     {"nodes", "list the nodes", RunNodes},
+    {"check", "check nodes as before the start of a job, without one", RunCheck},
     {"explain", "show every environment variable of a rank and who set it", RunExplain},
     {"serve", "run the coordinator as a daemon", RunServe, true, "info"},
     {"init", "make a cluster whose nodes join over the network", RunInit},

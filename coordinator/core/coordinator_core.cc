@@ -64,6 +64,12 @@ absl::StatusOr<WatchHandle> CoordinatorCore::WatchJob(const JobId& job, const Ca
                                                       JobWatcher* watcher) {
   return impl_->WatchJob(job, caller, watcher);
 }
+absl::StatusOr<CheckHandle> CoordinatorCore::CheckNodes(v1::CheckNodesRequest request,
+                                                        const Caller& caller,
+                                                        CheckListener* listener) {
+  return impl_->CheckNodes(std::move(request), caller, listener);
+}
+void CoordinatorCore::CancelCheck(CheckHandle check) { impl_->CancelCheck(check); }
 std::optional<JobUpdate> CoordinatorCore::TakeUpdate(WatchHandle watch) {
   return impl_->TakeUpdate(watch);
 }

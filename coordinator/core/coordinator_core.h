@@ -33,6 +33,7 @@
 #include "common/base/executor.h"
 #include "common/base/ids.h"
 #include "coordinator/core/caller.h"
+#include "coordinator/core/check_desk.h"
 #include "coordinator/core/store.h"
 #include "coordinator/core/user_limits.h"
 #include "coordinator/session/agent_sink.h"
@@ -194,6 +195,13 @@ class CoordinatorCore {
   std::optional<JobUpdate> TakeUpdate(WatchHandle watch);
   // Ends a watch. The watcher is not called again. Unknown watches are ignored.
   void Unwatch(WatchHandle watch);
+
+  // Has nodes checked, see proto/muster/v1/node.proto. `listener` stays valid until it heard
+  // OnChecked or CancelCheck; it is not called from inside. INVALID_ARGUMENT lists every problem;
+  // FAILED_PRECONDITION: the hosts fit no nodes, or too many checks run.
+  absl::StatusOr<CheckHandle> CheckNodes(v1::CheckNodesRequest request, const Caller& caller,
+                                         CheckListener* listener);
+  void CancelCheck(CheckHandle check);
 
   // --- Logs: the log store holds the bytes, the core knows how many there will be ---
 

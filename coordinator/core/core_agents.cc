@@ -60,6 +60,8 @@ void CoordinatorCore::Impl::OnAgentMessage(SessionHandle handle, v1::AgentMessag
         OnEvents(handle, events);
       });
     case v1::AgentMessage::kCheckReport:
+      if (node != nullptr) checks_.OnReport(node->id, std::move(*message.mutable_check_report()));
+      return;
     case v1::AgentMessage::BODY_NOT_SET:
       return;  // Of a newer version.
   }
@@ -78,6 +80,7 @@ void CoordinatorCore::Impl::OnGone(SessionHandle handle) {
   if (!id.has_value()) return;
   NodeEntry* node = nodes_.Find(*id);
   Note(NoteLevel::kInfo, fmt::format("node disconnected node={}", id->value()));
+  checks_.OnGone(*id);
   if (nodes_.SetSession(*node, SessionHandle::kNone, executor_.clock().Now(),
                         executor_.clock().WallNow())) {
     OnContactChanged(*id);

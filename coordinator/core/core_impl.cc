@@ -43,7 +43,13 @@ CoordinatorCore::Impl::Impl(CoordinatorOptions options, Executor& executor, Stor
               .stop_confirmation_limit = options_.stop_confirmation_limit,
               .probe_rendezvous = options_.probe_rendezvous},
       nodes_({options_.heartbeat_interval, options_.lease_ttl}, options_.max_heartbeats_per_second),
-      watches_(nodes_) {}
+      watches_(nodes_),
+      checks_(
+          executor,
+          [this](const NodeId& node, v1::RunCheck check) {
+            return SendCheck(node, std::move(check));
+          },
+          [this] { return random_(); }) {}
 
 CoordinatorCore::Impl::~Impl() = default;
 

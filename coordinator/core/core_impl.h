@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/core/check_desk.h"
 #include "coordinator/core/coordinator_core.h"
 #include "coordinator/core/job_index.h"
 #include "coordinator/core/job_view.h"
@@ -56,6 +57,10 @@ class CoordinatorCore::Impl {
   void SignalJob(v1::SignalJobRequest request, Caller caller, Reply<v1::SignalJobResponse> done);
   void ListNodes(v1::ListNodesRequest request, Caller caller, Reply<v1::ListNodesResponse> done);
   absl::StatusOr<WatchHandle> WatchJob(const JobId& job, const Caller& caller, JobWatcher* watcher);
+  // core_checks.cc
+  absl::StatusOr<CheckHandle> CheckNodes(v1::CheckNodesRequest request, const Caller& caller,
+                                         CheckListener* listener);
+  void CancelCheck(CheckHandle check) { checks_.Cancel(check); }
   std::optional<JobUpdate> TakeUpdate(WatchHandle watch) { return watches_.Take(watch); }
   void Unwatch(WatchHandle watch) { watches_.Remove(watch); }
 
@@ -158,6 +163,8 @@ class CoordinatorCore::Impl {
   // A job as clients see it; RESOURCE_EXHAUSTED while it shows something that cannot be stored.
   absl::StatusOr<v1::Job> View(const JobEntry& entry) const;
   absl::Status CannotStore() const;
+  // False when the agent of the node is not in contact.
+  bool SendCheck(const NodeId& node, v1::RunCheck check);
 
   // --- Logs, core_logs.cc ---
   bool NodeLogsStored(const JobEntry& entry, const AttemptRecord& attempt,
@@ -177,6 +184,7 @@ class CoordinatorCore::Impl {
   JobIndex jobs_;
   SessionHub sessions_;
   WatchHub watches_;
+  CheckDesk checks_;
 
   std::deque<Task> inbox_;
   bool turn_posted_ = false;

@@ -39,6 +39,8 @@ class ReportFold {
     node_.phase = JobNode::PREPARED;
     node_.addresses.assign(event.addresses().begin(), event.addresses().end());
     node_.rendezvous_port = event.rendezvous_port();
+    node_.report = event.report();
+    if (clock_offset_ns_ != 0) node_.clock_offset = std::chrono::nanoseconds(clock_offset_ns_);
     ++attempt_.prepared_nodes;
     for (const v1::RankPlacement& placement : event.placements()) {
       RankProgress* rank = FindRank(placement.rank());

@@ -1,12 +1,14 @@
 #include "coordinator/core/job_policy.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <csignal>
 #include <utility>
 
 #include "common/base/signal_names.h"
+#include "coordinator/core/cluster_check.h"
 #include "coordinator/core/job_outcome.h"
 #include "coordinator/core/job_text.h"
 #include "coordinator/core/proto_time.h"
@@ -139,6 +141,14 @@ std::optional<Decision> DecideProbing(const JobRecord& job, const AttemptRecord&
   return decision;
 }
 
+// Set when the nodes, each of which is prepared, do not fit together.
+std::optional<JobEvent> StopForCluster(const JobRecord& job, const AttemptRecord& attempt) {
+  const std::vector<std::string> reasons = FindingsOf(job, attempt).reasons;
+  if (reasons.empty()) return std::nullopt;
+  return StopEvent(job, Job::PREPARE_FAILED,
+                   fmt::format("the nodes do not fit together: {}", fmt::join(reasons, "; ")));
+}
+
 Decision DecidePreparing(const JobRecord& job, const AttemptRecord& attempt, const JobTimes& times,
                          const ProbeView* probe, const PolicyLimits& limits, TimePoint now) {
   Decision decision;
@@ -180,6 +190,10 @@ Decision DecidePreparing(const JobRecord& job, const AttemptRecord& attempt, con
     }
   }
   if (attempt.prepared_nodes == attempt.nodes.size()) {
+    if (std::optional<JobEvent> stop = StopForCluster(job, attempt)) {
+      decision.events.push_back(*std::move(stop));
+      return decision;
+    }
     internal::GangStarted* start = decision.events.emplace_back().mutable_gang_started();
     start->set_attempt(attempt.number);
     *start->mutable_rendezvous() = ChooseRendezvous(job, attempt);

@@ -61,6 +61,10 @@ struct NodeProgress {
   // Told to try whether it reaches the rendezvous; and what it found.
   bool probe_asked = false;
   std::optional<std::vector<v1::ProbedAddress>> probed;
+  // What its checks found. Traits are kept until the ranks are told to start.
+  v1::NodeReport report;
+  // Its clock minus the coordinator's when it was prepared, if it is known to be wrong.
+  std::optional<Duration> clock_offset;
   // From AttemptStopped.
   std::vector<std::string> unkillable;
   std::string own_reason;

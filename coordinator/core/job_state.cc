@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "coordinator/core/cluster_check.h"
 #include "coordinator/core/job_fold.h"
 #include "coordinator/core/proto_time.h"
 #include "coordinator/core/rendezvous.h"
@@ -112,6 +113,11 @@ void StartGang(JobRecord& job, const internal::GangStarted& event, WallTime time
   }
   ++job.revision;
   job.state = Job::RUNNING;
+  for (std::string& warning : FindingsOf(job, *attempt).warnings) {
+    AddWarning(job, std::move(warning));
+  }
+  // They were compared; nobody needs them any more.
+  for (NodeProgress& node : attempt->nodes) node.report.clear_traits();
   attempt->rendezvous = event.rendezvous();
   if (std::string detour = DescribeDetour(*attempt, event.rendezvous().address());
       !detour.empty()) {

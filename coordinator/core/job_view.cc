@@ -34,6 +34,9 @@ void ViewAttemptNode(const NodeProgress& node, uint32_t index, const NodeTable& 
   out.set_node_id(node.node.value());
   out.set_phase(node.phase);
   for (const v1::Problem& problem : node.problems) *out.add_problems() = problem;
+  if (!node.report.results().empty()) {
+    *out.mutable_report()->mutable_results() = node.report.results();
+  }
   if (attempt_over || node.settled()) return;
   const NodeEntry* entry = table.Find(node.node);
   out.set_suspect(entry == nullptr || entry->state != v1::Node::ALIVE);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "common/base/annotate.h"
+#include "common/base/check_names.h"
 #include "coordinator/core/job_text.h"
 #include "coordinator/core/proto_time.h"
 #include "coordinator/plan/plan_job.h"
@@ -109,7 +110,28 @@ void CheckUser(const std::string& user, const Caller& caller, Problems& problems
   }
 }
 
+void CheckCheckNames(std::string_view where,
+                     const google::protobuf::RepeatedPtrField<std::string>& names,
+                     Problems& problems) {
+  for (const std::string& name : names) {
+    if (IsCheckName(name)) continue;
+    std::vector<std::string_view> known;
+    for (const CheckName& check : kCheckNames) known.push_back(check.name);
+    problems.Add(fmt::format("{}: there is no check \"{}\"; there are {}", where, OneLine(name),
+                             fmt::join(known, ", ")));
+  }
+}
+
 }  // namespace
+
+absl::Status CheckChoices(const v1::JobSpec& spec, const Caller& caller) {
+  Problems problems;
+  CheckUser(spec.user(), caller, problems);
+  CheckCheckNames("checks.skip", spec.skip_checks(), problems);
+  CheckCheckNames("checks.require", spec.require_checks(), problems);
+  CheckEnv(spec.env(), problems);
+  return problems.ToStatus();
+}
 
 absl::Status CheckSpec(const v1::JobSpec& spec, const Caller& caller) {
   Problems problems;
@@ -121,7 +143,8 @@ absl::Status CheckSpec(const v1::JobSpec& spec, const Caller& caller) {
   }
   if (spec.has_stall()) CheckStall(spec, problems);
   if (!spec.log_policies().empty()) problems.Unsupported("log_policies");
-  if (!spec.require_checks().empty()) problems.Unsupported("checks.require");
+  CheckCheckNames("checks.skip", spec.skip_checks(), problems);
+  CheckCheckNames("checks.require", spec.require_checks(), problems);
   CheckChoice("devices", spec.devices(), {"auto", "gaudi", "none"}, problems);
   CheckChoice("bind", spec.bind(), {"numa", "cores", "none"}, problems);
   if (!spec.bind_core_list().empty()) {
@@ -169,9 +192,6 @@ std::vector<std::string> SpecWarnings(const v1::JobSpec& spec, Duration heartbea
     warnings.push_back(
         "stall: of ranks in containers of docker only output counts as a sign of life, because the "
         "containers are not processes of the node's agent");
-  }
-  if (!spec.skip_checks().empty()) {
-    warnings.push_back("checks.skip: this version has no checks that can be left out");
   }
   return warnings;
 }

@@ -69,6 +69,9 @@ v1::LaunchSpec CommonLaunch(const v1::JobSpec& spec, const v1::NodeOverride* ove
   }
   if (spec.has_container()) *launch.mutable_container() = spec.container();
   if (spec.has_device_wait()) *launch.mutable_device_wait() = spec.device_wait();
+  *launch.mutable_skip_checks() = spec.skip_checks();
+  *launch.mutable_require_checks() = spec.require_checks();
+  launch.set_node_count(static_cast<uint32_t>(spec.hosts_size()));
   return launch;
 }
 

@@ -22,6 +22,7 @@ constexpr MethodRule kRules[] = {
     {"/muster.v1.JobService/WatchJob", Role::kSubmitter},
     {"/muster.v1.JobService/ReadLogs", Role::kSubmitter},
     {"/muster.v1.NodeService/ListNodes", Role::kSubmitter},
+    {"/muster.v1.NodeService/CheckNodes", Role::kSubmitter},
     {"/muster.v1.TrustService/CreateToken", Role::kAdmin},
     {"/muster.v1.TrustService/ListTokens", Role::kAdmin},
     {"/muster.v1.TrustService/DeleteToken", Role::kAdmin},

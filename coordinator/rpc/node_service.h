@@ -9,13 +9,16 @@ namespace muster {
 class NodeServiceImpl final : public v1::NodeService::CallbackService {
  public:
   // `services` outlives the server.
-  explicit NodeServiceImpl(const ServiceContext& services) : services_(services) {}
+  explicit NodeServiceImpl(const ServiceContext& services);
 
   grpc::ServerUnaryReactor* ListNodes(grpc::CallbackServerContext* call,
                                       const v1::ListNodesRequest* request,
                                       v1::ListNodesResponse* response) override;
 
  private:
+  grpc::ServerWriteReactor<v1::CheckNodesResponse>* Check(grpc::CallbackServerContext* call,
+                                                          const grpc::ByteBuffer* request);
+
   const ServiceContext& services_;
 };
 

@@ -83,6 +83,13 @@ void AgentSession::Signal(v1::SignalRanks signal) {
   Send(std::move(message));
 }
 
+void AgentSession::Check(v1::RunCheck check) {
+  if (!open()) return;
+  v1::CoordinatorMessage message;
+  *message.mutable_run_check() = std::move(check);
+  Send(std::move(message));
+}
+
 void AgentSession::Close(absl::Status status) {
   if (state_ == State::kClosed) return;
   state_ = State::kClosed;

@@ -70,6 +70,7 @@ class AgentSession {
   void AckEvents(uint64_t acked_seq);
   void AckHeartbeat(uint64_t sequence, WallTime now);
   void Signal(v1::SignalRanks signal);
+  void Check(v1::RunCheck check);
 
   // Ends the stream, once.
   void Close(absl::Status status);

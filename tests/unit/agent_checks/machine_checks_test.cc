@@ -143,13 +143,6 @@ TEST_F(MachineChecksTest, FilesOfTheNetworkMustBeJson) {
   EXPECT_THAT(Run("network-files").message(), HasSubstr("macAddrInfo.json is no JSON"));
 }
 
-TEST_F(MachineChecksTest, WhatTheContainerRuntimeSaysIsTold) {
-  context_.cards = 8;
-  EXPECT_EQ(VerdictOf("runtime-error"), v1::PASS);
-  context_.env["HABANA_RUNTIME_ERROR"] = "no device";
-  EXPECT_THAT(Run("runtime-error").message(), HasSubstr("no device"));
-}
-
 TEST_F(MachineChecksTest, ForcingTheHostMemoryIsAWarningWithCards) {
   context_.env["HCCL_OVER_OFI"] = "1";
   EXPECT_EQ(VerdictOf("host-nic"), v1::PASS);

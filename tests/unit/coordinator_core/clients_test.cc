@@ -56,13 +56,14 @@ TEST(Submit, RefusesWhatThisVersionDoesNotSupportAndNamesAllOfIt) {
   spec.mutable_stall()->set_action("restart");
   spec.add_log_policies()->set_match("x");
   spec.mutable_restart()->set_spares(1);
-  spec.add_require_checks("x");
+  spec.add_require_checks("memlok");
   spec.set_user("bob");
   const auto refused = world.TrySubmit(spec);
   ASSERT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   for (const char* name : {"container.options: the option '--name=x' is not for jobs",
                            "stall.action restart: restart.max_attempts must be 2 or more",
-                           "log_policies", "restart.spares", "checks.require",
+                           "log_policies", "restart.spares",
+                           "checks.require: there is no check \"memlok\"; there are ",
                            "user: ranks of jobs that \"alice\" submits run as \"alice\""}) {
     EXPECT_THAT(std::string(refused.status().message()), HasSubstr(name));
   }
@@ -94,16 +95,6 @@ TEST(Submit, RefusesNonsense) {
   expect([](v1::JobSpec& s) { s.mutable_start_timeout(); }, "start_timeout");
   expect([](v1::JobSpec& s) { s.mutable_grace()->set_seconds(-1); }, "grace");
   expect([](v1::JobSpec& s) { s.add_env()->set_name("A=B"); }, "A=B");
-}
-
-TEST(Submit, WarnsOfWhatHasNoEffectYet) {
-  World world;
-  v1::JobSpec spec = world.Spec({"node-1"});
-  spec.add_skip_checks("x");
-  spec.set_user("alice");
-  const auto job = world.TrySubmit(spec);
-  ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_EQ(job->warnings_size(), 2);
 }
 
 TEST(Submit, WarnsOfALeaseThatADelayEnds) {

@@ -1,0 +1,141 @@
+// What nodes find before a start, seen by whoever starts a job, and `coordinator check`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/integration/sandbox/command_run.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using testing::CommandRun;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::Sandbox;
+
+constexpr int kNotStarted = 120;
+
+class RunChecks : public ::testing::Test {
+ protected:
+  RunChecks() {
+    box_.Hosts(2, 1);
+    box_.Write("probe.py", "import os; open('ran.' + os.environ['RANK'], 'w')\n");
+  }
+  // A job whose first node is told to use an interface.
+  void WriteJob(const std::string& interface, const std::string& more = "") {
+    box_.Write("job.yaml",
+               "hostfile: hosts\nscript: probe.py\nenv:\n  HCCL_SOCKET_IFNAME: " + interface +
+                   "\nnode_env:\n  node-2:\n    HCCL_SOCKET_IFNAME: lo\n" + more);
+  }
+  bool Ran() {
+    struct stat info = {};
+    return ::stat(box_.Path("ran.0").c_str(), &info) == 0 ||
+           ::stat(box_.Path("ran.1").c_str(), &info) == 0;
+  }
+
+  Sandbox box_;
+};
+
+TEST_F(RunChecks, AnInterfaceThatANodeDoesNotHavePreventsTheStart) {
+  WriteJob("ens32");
+  CommandRun run = box_.Run({"submit", "job.yaml"});
+  EXPECT_EQ(run.Wait(), kNotStarted) << run.err();
+  EXPECT_THAT(run.err(), AllOf(HasSubstr("node-1"), HasSubstr("HCCL_SOCKET_IFNAME=ens32")));
+  EXPECT_FALSE(Ran());
+}
+
+TEST_F(RunChecks, AnInterfaceThatItHasDoesNotAndADoubtIsAWarningForAllNodes) {
+  WriteJob("lo");
+  CommandRun run = box_.Run({"submit", "job.yaml"});
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("[node-1-2] hccl-interface: HCCL_SOCKET_IFNAME=lo: lo reaches "
+                                   "no other machine"));
+  EXPECT_TRUE(Ran());
+}
+
+TEST_F(RunChecks, ChecksCanBeSkippedAndRequired) {
+  WriteJob("ens32", "checks: {skip: [hccl-interface]}\n");
+  CommandRun skipped = box_.Run({"submit", "job.yaml"});
+  EXPECT_EQ(skipped.Wait(), 0) << skipped.err();
+  WriteJob("lo", "checks: {require: [hccl-interface]}\n");
+  CommandRun required = box_.Run({"submit", "job.yaml"});
+  EXPECT_EQ(required.Wait(), kNotStarted) << required.err();
+  WriteJob("lo", "checks: {skip: [hcl-interface]}\n");
+  CommandRun unknown = box_.Run({"submit", "job.yaml"});
+  EXPECT_EQ(unknown.Wait(), 2) << unknown.err();
+  EXPECT_THAT(unknown.err(), HasSubstr("there is no check \"hcl-interface\"; there are hccl-"));
+}
+
+TEST_F(RunChecks, VariablesThatDifferAreAWarning) {
+  box_.Write("job.yaml",
+             "hostfile: hosts\nscript: probe.py\nnode_env: {node-2: {HCCL_OVER_OFI: \"1\"}}\n");
+  CommandRun run = box_.Run({"submit", "job.yaml"});
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_THAT(run.err(), HasSubstr("same-environment: HCCL_OVER_OFI differs: not set on node-1; 1 "
+                                   "on node-2"));
+}
+
+TEST_F(RunChecks, CheckOfAJobSaysWhatAStartWould) {
+  WriteJob("ens32");
+  CommandRun check = box_.Run({"check", "--local", "job.yaml"});
+  EXPECT_EQ(check.Wait(), kNotStarted) << check.err();
+  EXPECT_THAT(check.out(), HasSubstr("[node-1] FAIL hccl-interface: HCCL_SOCKET_IFNAME=ens32"));
+  EXPECT_THAT(check.out(), Not(HasSubstr("[node-2] FAIL")));
+
+  box_.Write("job.yaml", "hostfile: hosts\nscript: missing.py\n");
+  CommandRun script = box_.Run({"check", "--local", "job.yaml"});
+  EXPECT_EQ(script.Wait(), kNotStarted) << script.err();
+  EXPECT_THAT(script.out(), HasSubstr("[node-1-2] FAIL script: the script 'missing.py'"));
+}
+
+TEST_F(RunChecks, CheckWithoutAJobTellsVersions) {
+  CommandRun check = box_.Run({"check", "--local", "--hostfile", "hosts", "-o", "json", "--skip",
+                               "memlock,open-files,shared-memory,disk"});
+  EXPECT_EQ(check.Wait(), 0) << check.err();
+  const nlohmann::json json = nlohmann::json::parse(check.out());
+  EXPECT_EQ(json["ok"], true);
+  ASSERT_EQ(json["nodes"].size(), 2u);
+  EXPECT_EQ(json["nodes"][0]["error"], nullptr);
+  EXPECT_NE(json["nodes"][0]["traits"]["python"], nullptr);
+  EXPECT_NE(json["nodes"][0]["traits"]["kernel"], nullptr);
+}
+
+// Prints what it was asked for, as hccl_demo does in its own words.
+constexpr char kDemo[] = R"(import argparse, os, sys
+parser = argparse.ArgumentParser()
+for name in ('nranks', 'node_id', 'ranks_per_node', 'size', 'test', 'loop'): parser.add_argument('--' + name)
+a = parser.parse_args()
+assert a.nranks == '4' and a.ranks_per_node == '2' and os.environ['HCCL_COMM_ID'].count(':') == 1, a
+open('demo.' + a.node_id, 'w').write(os.environ['HCCL_COMM_ID'])
+if os.path.exists('broken') and a.node_id == '1': print('Exiting HCCL demo with code: 1')
+if a.node_id == '0': print('[SUMMARY] Bandwidth : 37.1 GB/s')
+)";
+
+TEST_F(RunChecks, HcclDemoRunsAsAJobOnePerNode) {
+  box_.Hosts(2, 2);
+  box_.Write("run_hccl_demo.py", kDemo);
+  CommandRun good =
+      box_.Run({"check", "--local", "--hostfile", "hosts", "--hccl-demo", box_.Path("")});
+  EXPECT_EQ(good.Wait(), 0) << good.err() << good.out();
+  EXPECT_THAT(good.out(), HasSubstr("hccl_demo: 1 of 1 pairs passed"));
+  EXPECT_EQ(box_.Read("demo.0"), box_.Read("demo.1"));
+  box_.Write("broken", "");
+  CommandRun bad =
+      box_.Run({"check", "--local", "--hostfile", "hosts", "--hccl-demo", box_.Path("")});
+  EXPECT_EQ(bad.Wait(), kNotStarted) << bad.err() << bad.out();
+  EXPECT_THAT(bad.out(), HasSubstr("[node-1 <-> node-2] FAIL hccl-demo: "));
+}
+
+TEST_F(RunChecks, CheckNeedsToKnowWhichNodes) {
+  EXPECT_EQ(box_.Run({"check", "--server", "unix:/nowhere"}).Wait(), 2);
+  EXPECT_EQ(box_.Run({"check", "--all", "--hostfile", "hosts"}).Wait(), 2);
+  CommandRun name = box_.Run({"check", "--local", "--skip", "memlok"});
+  EXPECT_EQ(name.Wait(), 2);
+  EXPECT_THAT(name.err(), HasSubstr("there is no check \"memlok\""));
+}
+
+}  // namespace
+}  // namespace muster
