@@ -46,7 +46,8 @@ AgentCore::AgentCore(Executor& executor, AgentStore& store, Launcher& launcher, 
           executor, users, options_.inspector, options_.network,
           [this](const v1::LaunchSpec& launch) { return ContextFor(launch); },
           [this] { return options_.facts.addresses(); },
-          [this](v1::CheckReport report) { session_.SendReport(std::move(report)); }) {}
+          [this](v1::CheckReport report) { session_.SendReport(std::move(report)); },
+          [this](const Deed& deed) { observer_.OnDeed(deed); }) {}
 
 AgentCore::~AgentCore() {
   executor_.Cancel(tick_timer_);

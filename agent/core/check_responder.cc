@@ -67,14 +67,16 @@ struct CheckResponder::Check {
 CheckResponder::CheckResponder(
     Executor& executor, UserGate& users, NodeInspector* inspector, NetworkTester* network,
     ContextFor context,
-    std::function<google::protobuf::RepeatedPtrField<std::string>()> addresses, Send send)
+    std::function<google::protobuf::RepeatedPtrField<std::string>()> addresses, Send send,
+    Tell tell)
     : executor_(executor),
       users_(users),
       inspector_(inspector),
       network_(network),
       context_(std::move(context)),
       addresses_(std::move(addresses)),
-      send_(std::move(send)) {}
+      send_(std::move(send)),
+      tell_(std::move(tell)) {}
 
 void CheckResponder::OnRunCheck(const v1::RunCheck& request) {
   if (running_ >= kMostChecks) {
@@ -125,6 +127,12 @@ void CheckResponder::InspectAs(const std::shared_ptr<Check>& check, const v1::La
     return Report(check, FailureOf(CheckOfComposing(bootstrap.status()),
                                    std::string(bootstrap.status().message())));
   }
+  tell_({.kind = Deed::Kind::kCheck,
+         .attempt = context.attempt,
+         .submitter = launch.submitter(),
+         .user = user.self ? "" : user.name,
+         .argv = {launch.argv().begin(), launch.argv().end()},
+         .directory = launch.working_directory()});
   const InspectionRequest request{context.attempt, launch, user, *bootstrap, true};
   inspector_->Inspect(request,
                       [this, check, alive = std::weak_ptr<int>(alive_)](Inspection inspection) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "agent/core/compose.h"
+#include "agent/core/deed.h"
 #include "agent/core/network_tester.h"
 #include "agent/core/node_inspector.h"
 #include "agent/core/user_gate.h"
@@ -20,6 +21,8 @@ class CheckResponder {
  public:
   // Passes a report on; there may be nobody any more who wants it.
   using Send = std::function<void(v1::CheckReport)>;
+  // Hears of every check that looks at what a user has, before it is made.
+  using Tell = std::function<void(const Deed&)>;
 
   // What composing a launch needs, but for attempt and user.
   using ContextFor = std::function<ComposeContext(const v1::LaunchSpec&)>;
@@ -29,7 +32,7 @@ class CheckResponder {
   CheckResponder(Executor& executor, UserGate& users, NodeInspector* inspector,
                  NetworkTester* network, ContextFor context,
                  std::function<google::protobuf::RepeatedPtrField<std::string>()> addresses,
-                 Send send);
+                 Send send, Tell tell);
 
   void OnRunCheck(const v1::RunCheck& request);
 
@@ -51,6 +54,7 @@ class CheckResponder {
   const ContextFor context_;
   const std::function<google::protobuf::RepeatedPtrField<std::string>()> addresses_;
   const Send send_;
+  const Tell tell_;
   // Checks that were not answered.
   int running_ = 0;
   std::shared_ptr<int> alive_ = std::make_shared<int>(0);

@@ -19,6 +19,9 @@ struct Deed {
     kStop,
     // The coordinator has ranks signalled; `detail`: the signal.
     kSignal,
+    // Somebody has the node checked, which looks at what the user has and asks the interpreter for
+    // its version.
+    kCheck,
   };
 
   Kind kind = Kind::kLaunch;

@@ -23,6 +23,8 @@ const char* NameOf(Deed::Kind kind) {
       return "stop";
     case Deed::Kind::kSignal:
       return "signal";
+    case Deed::Kind::kCheck:
+      return "check";
   }
   return "";
 }
@@ -41,18 +43,21 @@ OrderedBy MetCoordinator::Get() const {
 }
 
 AuditEvent EventOf(const Deed& deed, const OrderedBy& by, const std::string& own_user) {
-  AuditEvent event{
-      .event = NameOf(deed.kind),
-      .decision = deed.kind == Deed::Kind::kRefuseLaunch ? "refused" : "allowed",
-      .who = deed.submitter,
-      .serial = by.serial,
-      .object = fmt::format("job {} attempt {}", deed.attempt.job.value(), deed.attempt.attempt),
-      .source = by.source,
-      .detail = deed.detail};
+  AuditEvent event{.event = NameOf(deed.kind),
+                   .decision = deed.kind == Deed::Kind::kRefuseLaunch ? "refused" : "allowed",
+                   .who = deed.submitter,
+                   .serial = by.serial,
+                   .object = deed.kind == Deed::Kind::kCheck
+                                 ? "node"
+                                 : fmt::format("job {} attempt {}", deed.attempt.job.value(),
+                                               deed.attempt.attempt),
+                   .source = by.source,
+                   .detail = deed.detail};
   const auto add = [&event](const char* name, std::string value) {
     if (!value.empty()) event.more.emplace_back(name, std::move(value));
   };
-  const bool launches = deed.kind == Deed::Kind::kLaunch || deed.kind == Deed::Kind::kRefuseLaunch;
+  const bool launches = deed.kind == Deed::Kind::kLaunch ||
+                        deed.kind == Deed::Kind::kRefuseLaunch || deed.kind == Deed::Kind::kCheck;
   if (launches) add("user", deed.user.empty() ? own_user : deed.user);
   add("ranks", RanksText(deed.ranks));
   if (launches) add("cwd", deed.directory);

@@ -113,6 +113,7 @@ absl::StatusOr<CheckHandle> CoordinatorCore::Impl::CheckNodes(v1::CheckNodesRequ
     } else {
       target.launch = LaunchOfAll(spec, view.facts);
     }
+    target.launch.set_submitter(caller.user);
     target.launch.set_node_count(static_cast<uint32_t>(spec.hosts_size()));
     *target.launch.mutable_skip_checks() = spec.skip_checks();
     *target.launch.mutable_require_checks() = spec.require_checks();

@@ -38,7 +38,8 @@ class CheckResponderTest : public ::testing::Test {
     *addresses.Add() = "192.0.2.1";
     responder_ = std::make_unique<CheckResponder>(
         executor_, users_, &inspector_, &network_, context, [addresses] { return addresses; },
-        [this](v1::CheckReport report) { reports_.push_back(std::move(report)); });
+        [this](v1::CheckReport report) { reports_.push_back(std::move(report)); },
+        [this](const Deed& deed) { deeds_.push_back(deed); });
   }
   static v1::RunCheck Request(const std::string& id) {
     v1::RunCheck request;
@@ -59,14 +60,20 @@ class CheckResponderTest : public ::testing::Test {
   FakeNodeInspector inspector_{executor_};
   FakeNetwork network_;
   std::vector<v1::CheckReport> reports_;
+  std::vector<Deed> deeds_;
   std::unique_ptr<CheckResponder> responder_;
 };
 
 TEST_F(CheckResponderTest, LooksWithTheEnvironmentThatRanksWouldHave) {
   inspector_.found.report.add_results()->set_check("disk");
-  responder_->OnRunCheck(Request("c1"));
+  v1::RunCheck request = Request("c1");
+  request.mutable_node()->mutable_launch()->set_submitter("alice");
+  responder_->OnRunCheck(request);
   queue_.RunReady();
   ASSERT_THAT(reports_, SizeIs(1));
+  ASSERT_THAT(deeds_, SizeIs(1));
+  EXPECT_EQ(deeds_[0].kind, Deed::Kind::kCheck);
+  EXPECT_EQ(deeds_[0].submitter, "alice");
   EXPECT_EQ(reports_[0].check_id(), "c1");
   EXPECT_EQ(reports_[0].node().results(0).check(), "disk");
   ASSERT_THAT(inspector_.bootstraps, SizeIs(1));

@@ -56,6 +56,15 @@ TEST(AuditEvents, AnOrderAboutWhatRunsDoesNotRepeatIt) {
   EXPECT_THAT(EventOf(deed, {}, "root").more, ElementsAre(Pair("ranks", "3")));
 }
 
+TEST(AuditEvents, ACheckIsOfTheNodeAndTellsWhatItWasMadeFor) {
+  Deed deed = Launch();
+  deed.kind = Deed::Kind::kCheck;
+  const AuditEvent event = EventOf(deed, {}, "root");
+  EXPECT_EQ(event.event, "check");
+  EXPECT_EQ(event.object, "node");
+  EXPECT_EQ(event.who, deed.submitter);
+}
+
 TEST(AuditEvents, WhatWouldBeCutOffIsNotMade) {
   EXPECT_LT(ArgvText(std::vector<std::string>(1'000'000, "x")).size(), 2 * kMaxAuditMoreBytes);
 }
