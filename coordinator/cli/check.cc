@@ -69,11 +69,16 @@ Flags::Setter SetText(std::optional<std::string>* out) {
   };
 }
 
-// `--network` alone means one round.
+bool IsNumber(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// `--network` without a number means one round.
 std::vector<std::string> WithRounds(Arguments arguments) {
   std::vector<std::string> all(arguments.begin(), arguments.end());
-  for (std::string& argument : all) {
-    if (argument == "--network") argument = "--network=1";
+  for (size_t i = 0; i < all.size(); ++i) {
+    const bool has_number = i + 1 < all.size() && IsNumber(all[i + 1]);
+    if (all[i] == "--network" && !has_number) all[i] = "--network=1";
   }
   return all;
 }
@@ -230,13 +235,12 @@ int RunCheck(Arguments arguments, Reporter& reporter) {
   parser.Value("skip", "NAMES", SetNames(&flags.skip), "leave these checks out");
   parser.Value("require", "NAMES", SetNames(&flags.require), "take warnings of these for failures");
   parser.Value("network", "ROUNDS", SetInt(&flags.network_rounds, 1, kMostRounds),
-               "measure the network between pairs of nodes, in so many rounds (1 when no number is "
-               "given), with other partners in each");
-  parser.Text(
-      "hccl-demo", "DIR", &flags.demo_folder,
-      "then run DIR/run_hccl_demo.py (Habana's hccl_demo, on every node in the same folder) "
-      "between pairs of nodes that passed, as ordinary jobs; --network=ROUNDS says how "
-      "many rounds");
+               "measure the network between pairs of nodes, with other partners in each\n"
+               "round; without a number: 1");
+  parser.Text("hccl-demo", "DIR", &flags.demo_folder,
+              "then run DIR/run_hccl_demo.py (Habana's hccl_demo, in the same folder on every\n"
+              "node) between pairs of nodes that passed, as ordinary jobs, in as many\n"
+              "rounds as --network has");
   AddOutputFlag(parser, &flags.json);
   AddServerFlag(parser, &flags.run.server);
   const std::vector<std::string> rest = WithRounds(arguments);

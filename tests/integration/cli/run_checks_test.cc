@@ -129,6 +129,17 @@ TEST_F(RunChecks, HcclDemoRunsAsAJobOnePerNode) {
   EXPECT_THAT(bad.out(), HasSubstr("[node-1 <-> node-2] FAIL hccl-demo: "));
 }
 
+TEST_F(RunChecks, RoundsOfTheNetworkTestMayBeLeftOut) {
+  for (const std::vector<std::string>& network :
+       {std::vector<std::string>{"--network"}, {"--network", "1"}, {"--network=1"}}) {
+    std::vector<std::string> arguments = {"check", "--local", "--hosts", "a,b"};
+    arguments.insert(arguments.end(), network.begin(), network.end());
+    CommandRun check = box_.Run(arguments);
+    EXPECT_EQ(check.Wait(), 0) << check.err();
+    EXPECT_THAT(check.out(), HasSubstr("over 2 directions"));
+  }
+}
+
 TEST_F(RunChecks, CheckNeedsToKnowWhichNodes) {
   EXPECT_EQ(box_.Run({"check", "--server", "unix:/nowhere"}).Wait(), 2);
   EXPECT_EQ(box_.Run({"check", "--all", "--hostfile", "hosts"}).Wait(), 2);
