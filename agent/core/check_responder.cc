@@ -66,9 +66,8 @@ struct CheckResponder::Check {
 
 CheckResponder::CheckResponder(
     Executor& executor, UserGate& users, NodeInspector* inspector, NetworkTester* network,
-    ContextFor context,
-    std::function<google::protobuf::RepeatedPtrField<std::string>()> addresses, Send send,
-    Tell tell)
+    ContextFor context, std::function<google::protobuf::RepeatedPtrField<std::string>()> addresses,
+    Send send, Tell tell)
     : executor_(executor),
       users_(users),
       inspector_(inspector),

@@ -175,7 +175,8 @@ absl::Status Agent::Start() {
   placing_ = std::make_unique<PlacingInspector>(
       loop_, [this] { return cards_->inventory(); }, config_.sysroot);
   inspector_ = std::make_unique<CompositeInspector>(
-      loop_, std::vector<NodeInspector*>{node_checks_.get(), card_inspector_.get(), placing_.get()});
+      loop_,
+      std::vector<NodeInspector*>{node_checks_.get(), card_inspector_.get(), placing_.get()});
   options.inspector = inspector_.get();
   bandwidth_ = std::make_unique<BandwidthTest>(loop_);
   options.network = bandwidth_.get();

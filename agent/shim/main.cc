@@ -2,8 +2,8 @@
 // on its stdin; the end of its stdout tells that its socket accepts connections. It leaves the
 // agent's session and outlives it. With `--remove-containers MILLISECONDS` it removes the
 // containers of the attempt instead, and ends; with --probe it is something else, which starts no
-// rank: see probe.h. See supervisor.h for what it does and proto/muster/internal/shim.proto for what
-// is said.
+// rank: see probe.h. See supervisor.h for what it does and proto/muster/internal/shim.proto for
+// what is said.
 
 #include <unistd.h>
 

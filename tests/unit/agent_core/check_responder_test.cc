@@ -37,7 +37,8 @@ class CheckResponderTest : public ::testing::Test {
     google::protobuf::RepeatedPtrField<std::string> addresses;
     *addresses.Add() = "192.0.2.1";
     responder_ = std::make_unique<CheckResponder>(
-        executor_, users_, &inspector_, &network_, context, [addresses] { return addresses; },
+        executor_, users_, &inspector_, &network_,
+        [context](const v1::LaunchSpec&) { return context; }, [addresses] { return addresses; },
         [this](v1::CheckReport report) { reports_.push_back(std::move(report)); },
         [this](const Deed& deed) { deeds_.push_back(deed); });
   }

@@ -60,11 +60,11 @@ TEST(Submit, RefusesWhatThisVersionDoesNotSupportAndNamesAllOfIt) {
   spec.set_user("bob");
   const auto refused = world.TrySubmit(spec);
   ASSERT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
-  for (const char* name : {"container.options: the option '--name=x' is not for jobs",
-                           "stall.action restart: restart.max_attempts must be 2 or more",
-                           "log_policies", "restart.spares",
-                           "checks.require: there is no check \"memlok\"; there are ",
-                           "user: ranks of jobs that \"alice\" submits run as \"alice\""}) {
+  for (const char* name :
+       {"container.options: the option '--name=x' is not for jobs",
+        "stall.action restart: restart.max_attempts must be 2 or more", "log_policies",
+        "restart.spares", "checks.require: there is no check \"memlok\"; there are ",
+        "user: ranks of jobs that \"alice\" submits run as \"alice\""}) {
     EXPECT_THAT(std::string(refused.status().message()), HasSubstr(name));
   }
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("not supported by this version"));
