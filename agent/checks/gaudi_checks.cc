@@ -41,9 +41,9 @@ v1::CheckResult CheckNetworkFiles(const CheckContext& context) {
 }
 
 v1::CheckResult CheckDriver(const CheckContext& context) {
+  // There are cards, so there is a driver: one that cannot be seen from here.
   if (!context.Exists("/sys/module/habanalabs")) {
-    return MakeResult("driver", v1::FAIL, "the kernel module habanalabs is not loaded",
-                      "modprobe habanalabs");
+    return MakeResult("driver", v1::SKIPPED, "the module habanalabs is not in /sys/module", "");
   }
   // Without them the ports of the cards do not work; drivers before 1.17 had them in one.
   const bool split = context.Exists("/sys/module/habanalabs_cn");

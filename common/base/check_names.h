@@ -32,7 +32,7 @@ inline constexpr std::array kCheckNames = {
     CheckName{"cards", "the cards of the ranks are there and work"},
     CheckName{"card-busy", "no process has the cards open"},
     CheckName{"card-ports", "the network ports of the cards have a link"},
-    CheckName{"driver", "the habanalabs modules are loaded"},
+    CheckName{"driver", "the modules of the driver that the ports of cards need are loaded"},
     CheckName{"cpu-governor", "processors run at full speed"},
     CheckName{"numa-balancing", "the kernel does not move memory of ranks between NUMA nodes"},
     CheckName{"iommu", "the IOMMU lets cards pass through"},

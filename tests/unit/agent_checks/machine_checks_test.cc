@@ -119,9 +119,9 @@ TEST_F(MachineChecksTest, KernelSettings) {
   EXPECT_EQ(VerdictOf("iommu"), v1::PASS);
 }
 
-TEST_F(MachineChecksTest, TheDriverMustBeLoaded) {
+TEST_F(MachineChecksTest, ADriverThatIsSeenHasTheModulesThatPortsNeed) {
   context_.cards = 8;
-  EXPECT_EQ(VerdictOf("driver"), v1::FAIL);
+  EXPECT_EQ(VerdictOf("driver"), v1::SKIPPED);
   Put("/sys/module/habanalabs/version", "1.22.0-740\n");
   EXPECT_EQ(VerdictOf("driver"), v1::PASS);
   Put("/sys/module/habanalabs_cn/version", "1.22.0-740\n");
