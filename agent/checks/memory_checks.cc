@@ -59,7 +59,9 @@ v1::CheckResult CheckOpenFileLimit(const CheckContext& context) {
 }
 
 v1::CheckResult CheckHugePages(const CheckContext& context) {
-  const std::string text = context.Read("/proc/meminfo").value_or("");
+  const std::optional<std::string> meminfo = context.Read("/proc/meminfo");
+  if (!meminfo) return MakeResult("hugepages", v1::SKIPPED, "not known", "");
+  const std::string& text = *meminfo;
   uint64_t total = 0;
   uint64_t page_kib = 0;
   if (const size_t at = text.find("HugePages_Total:"); at != std::string::npos) {
@@ -82,6 +84,8 @@ v1::CheckResult CheckHugePages(const CheckContext& context) {
 v1::CheckResult CheckSharedMemory(const CheckContext& context) {
   const std::optional<struct statvfs> info = FileSystem(context.sysroot + "/dev/shm");
   if (!info) {
+    // A simulated node may lack it.
+    if (!context.sysroot.empty()) return MakeResult("shared-memory", v1::SKIPPED, "not known", "");
     return MakeResult("shared-memory", v1::WARN, "/dev/shm cannot be looked at",
                       "mount a tmpfs there");
   }

@@ -189,6 +189,7 @@ int CheckHere(v1::JobSpec spec, const CheckFlags& flags, Reporter& reporter) {
   for (v1::HostEntry& host : *spec.mutable_hosts()) host.clear_address();
   StandaloneOptions options;
   options.hosts = spec.hosts();
+  options.sysroot = SysrootOf(flags.run);
   options.on_trouble = [&](const std::string& message) { reporter.Say("warning: " + message); };
   const size_t agents = PlanLocalAgents(spec.hosts(), MachineAddresses()).size();
   absl::StatusOr<std::unique_ptr<Standalone>> standalone = Standalone::Start(std::move(options));
@@ -232,6 +233,8 @@ int RunCheck(Arguments arguments, Reporter& reporter) {
   parser.Value("hosts", "LIST", SetText(&hosts.hosts), "check these hosts: node-[1-4],node-9");
   parser.Switch("all", &flags.all, "check every node that the coordinator has heard of");
   parser.Switch("local", &flags.run.local, "check this machine, without a coordinator");
+  parser.Text("sysroot", "DIR", &flags.run.sysroot,
+              "with --local: a simulated node, as for submit");
   parser.Value("skip", "NAMES", SetNames(&flags.skip), "leave these checks out");
   parser.Value("require", "NAMES", SetNames(&flags.require), "take warnings of these for failures");
   parser.Value("network", "ROUNDS", SetInt(&flags.network_rounds, 1, kMostRounds),

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
 #include "common/base/annotate.h"
 #include "common/config/duration.h"
 #include "common/config/text.h"
@@ -167,6 +171,15 @@ void AddRunFlags(Flags& flags, RunFlags& out) {
   flags.Value("output,o", "text|json", SetOutput(&out.output), "form of what is printed");
   flags.Value("log-level", "LEVEL", SetLogLevel(&out.log_level), "debug, info, warning or error");
   flags.Switch("quiet,q", &out.quiet, "print errors only");
+}
+
+std::string SysrootOf(const RunFlags& flags) {
+  const char* variable = std::getenv("MUSTER_SYSROOT");
+  std::string root = !flags.sysroot.empty() ? flags.sysroot : variable != nullptr ? variable : "";
+  if (root.empty()) return root;
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(root, error);
+  return error ? root : absolute.string();
 }
 
 }  // namespace muster

@@ -77,4 +77,8 @@ Flags::Setter SetDuration(std::optional<Duration>* out);
 // A whole number within [min, max].
 Flags::Setter SetInt(std::optional<int>* out, int min, int max);
 
+// Where agents of --local look for cards: the flag, else MUSTER_SYSROOT, absolute because agents
+// run elsewhere; empty: on this machine. Reads the environment and the current folder.
+std::string SysrootOf(const RunFlags& flags);
+
 }  // namespace muster

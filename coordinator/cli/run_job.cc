@@ -8,9 +8,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
-#include <filesystem>
 #include <random>
-#include <system_error>
 
 #include "common/base/annotate.h"
 #include "common/config/text.h"
@@ -43,16 +41,6 @@ bool WantsLocal(const RunFlags& flags) {
   if (flags.local) return true;
   const char* variable = std::getenv("MUSTER_LOCAL");
   return flags.server.empty() && variable != nullptr && std::string_view(variable) == "1";
-}
-
-// Absolute: agents run elsewhere.
-std::string SysrootOf(const RunFlags& flags) {
-  const char* variable = std::getenv("MUSTER_SYSROOT");
-  std::string root = !flags.sysroot.empty() ? flags.sysroot : variable != nullptr ? variable : "";
-  if (root.empty()) return root;
-  std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(root, error);
-  return error ? root : absolute.string();
 }
 
 std::string MakeRequestId() {

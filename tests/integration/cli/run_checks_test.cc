@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/integration/sandbox/command_run.h"
+#include "tests/testing/sim_node.h"
 
 namespace muster {
 namespace {
@@ -101,6 +102,16 @@ TEST_F(RunChecks, CheckWithoutAJobTellsVersions) {
   EXPECT_EQ(json["nodes"][0]["error"], nullptr);
   EXPECT_NE(json["nodes"][0]["traits"]["python"], nullptr);
   EXPECT_NE(json["nodes"][0]["traits"]["kernel"], nullptr);
+}
+
+TEST_F(RunChecks, CheckLooksAtEveryCardOfANode) {
+  SimNode node(box_.Path("sim"));
+  node.AddCards({3, 1, 0});
+  node.Add({.index = 3, .module = 2, .status = "In reset"});
+  CommandRun check = box_.Run({"check", "--local", "--sysroot", "sim", "--hosts", "node-1"});
+  EXPECT_EQ(check.Wait(), kNotStarted) << check.err();
+  EXPECT_THAT(check.out(), AllOf(HasSubstr("[node-1] FAIL cards"), HasSubstr("module 2"),
+                                 HasSubstr("In reset")));
 }
 
 // Prints what it was asked for, as hccl_demo does in its own words.
