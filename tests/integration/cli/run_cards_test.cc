@@ -129,6 +129,31 @@ TEST_F(RunCards, TwelveCardsOfAVirtualMachineAreUsed) {
   EXPECT_THAT(run.out(), HasSubstr("rank 11 local 11 visible 0,1,2,3,4,5,6,7,8,9,10,11 module 11"));
 }
 
+TEST_F(RunCards, PortsWithoutALinkPreventJobsOfSeveralNodes) {
+  SimNode first(box_.Path("sim/node-1"));
+  first.AddCards({0, 1});
+  SimNode second(box_.Path("sim/node-2"));
+  second.AddCards({1, 0});
+  // Leads to another card of the machine; 8, 22 and 23 leave it.
+  second.SetPort(0, 3, "down");
+  ExpectRefused(Spawn("node-1\nnode-2\n"),
+                {"[node-2] card-ports: module 1", SimNode::PciAddress(0), "port 3 down"});
+  second.SetPort(0, 3, "up");
+  second.SetPort(1, 22, "down");
+  ExpectRefused(Spawn("node-1\nnode-2\n"), {"[node-2] card-ports: module 0", "port 22 down"});
+  EXPECT_EQ(Spawn("node-2\n").Wait(), 0) << "one node needs no ports to others";
+}
+
+TEST_F(RunCards, FilesThatTheDriverLeavesOddOrRefusesToReadDoNoHarm) {
+  node_.AddCards({1, 0});
+  node_.Write(SimNode::DeviceFolder(0) + "/fw_os_ver", "hl-gaudi2-1.22.0-fw-60.0.0");
+  node_.Unreadable(SimNode::DeviceFolder(0) + "/max_power");
+  node_.Unreadable(SimNode::DeviceFolder(1) + "/clk_cur_freq_mhz");
+  CommandRun run = Spawn("node-1\n");
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("rank 1 local 1 visible 0,1 module 1"));
+}
+
 TEST_F(RunCards, ACardInResetIsWaitedForAndThenRefused) {
   node_.AddCards({0, 1});
   node_.SetStatus(1, "In reset");
