@@ -20,7 +20,7 @@ struct CardCheckOptions {
 };
 
 // What stands in the way of the ranks of `launch`: `runtime-error`, `cards` (present, in a state to
-// be used), `card-busy`, and for jobs of several nodes `card-ports`. Without cards in the launch
+// be used), `card-busy`, and for jobs of several cards `card-ports`. Without cards in the launch
 // only the first. Messages name module, index and PCI address, not the node.
 std::vector<v1::CheckResult> CheckCards(const v1::LaunchSpec& launch,
                                         const v1::DeviceInventory& inventory,

@@ -129,7 +129,7 @@ TEST_F(RunCards, TwelveCardsOfAVirtualMachineAreUsed) {
   EXPECT_THAT(run.out(), HasSubstr("rank 11 local 11 visible 0,1,2,3,4,5,6,7,8,9,10,11 module 11"));
 }
 
-TEST_F(RunCards, PortsWithoutALinkPreventJobsOfSeveralNodes) {
+TEST_F(RunCards, PortsWithoutALinkPreventJobsThatNeedThem) {
   SimNode first(box_.Path("sim/node-1"));
   first.AddCards({0, 1});
   SimNode second(box_.Path("sim/node-2"));
@@ -138,6 +138,7 @@ TEST_F(RunCards, PortsWithoutALinkPreventJobsOfSeveralNodes) {
   second.SetPort(0, 3, "down");
   ExpectRefused(Spawn("node-1\nnode-2\n"),
                 {"[node-2] card-ports: module 1", SimNode::PciAddress(0), "port 3 down"});
+  ExpectRefused(Spawn("node-2\n"), {"[node-2] card-ports: module 1", "port 3 down"});
   second.SetPort(0, 3, "up");
   second.SetPort(1, 22, "down");
   ExpectRefused(Spawn("node-1\nnode-2\n"), {"[node-2] card-ports: module 0", "port 22 down"});
