@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/utf8.h"
+
 namespace muster {
 namespace {
 
@@ -20,6 +22,8 @@ bool Contains(const google::protobuf::RepeatedPtrField<std::string>& names,
 
 void Cut(std::string* text) {
   if (text->size() > kMaxMessageBytes) text->resize(kMaxMessageBytes);
+  // Paths, variables and what programs say are bytes; a cut may split a character.
+  *text = ValidUtf8(std::move(*text));
 }
 
 // Puts one part's findings behind those of the parts before it.
@@ -74,6 +78,14 @@ void DrawConsequences(const v1::LaunchSpec& launch, bool thorough, Inspection& i
   if (report.traits_size() > kMaxTraits) {
     report.mutable_traits()->DeleteSubrange(kMaxTraits, report.traits_size() - kMaxTraits);
   }
+  for (v1::NodeTrait& trait : *report.mutable_traits()) {
+    Cut(trait.mutable_name());
+    Cut(trait.mutable_value());
+  }
+  for (v1::Problem& problem : inspection.problems) {
+    problem.set_message(ValidUtf8(std::move(*problem.mutable_message())));
+  }
+  for (std::string& warning : inspection.warnings) warning = ValidUtf8(std::move(warning));
   for (v1::CheckResult& result : *inspection.report.mutable_results()) {
     if (report.results_size() >= kMaxResults) break;
     Cut(result.mutable_message());

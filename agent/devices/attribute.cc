@@ -8,8 +8,10 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <utility>
 
 #include "common/base/annotate.h"
+#include "common/base/utf8.h"
 #include "common/io/unique_fd.h"
 
 namespace muster {
@@ -33,7 +35,7 @@ absl::StatusOr<std::string> ReadAttribute(const std::string& path) {
                            text.back() == '\t')) {
     text.pop_back();
   }
-  return text;
+  return ValidUtf8(std::move(text));
 }
 
 std::string AttributeOr(const std::string& path) { return ReadAttribute(path).value_or(""); }

@@ -13,6 +13,7 @@
 
 #include "agent/devices/attribute.h"
 #include "agent/devices/sysfs_cards.h"
+#include "common/base/utf8.h"
 
 namespace muster {
 namespace {
@@ -20,7 +21,7 @@ namespace {
 void Tell(v1::DeviceInventory& inventory, const char* check, std::string message) {
   v1::Problem& problem = *inventory.add_problems();
   problem.set_check(check);
-  problem.set_message(std::move(message));
+  problem.set_message(ValidUtf8(std::move(message)));
 }
 
 // The numbers of a list; nothing when it allows all.

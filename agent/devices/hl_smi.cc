@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "agent/devices/run_program.h"
+#include "common/base/utf8.h"
 
 namespace muster {
 namespace {
@@ -45,7 +46,7 @@ absl::StatusOr<HlSmiText> Ask(const HlSmiCall& call, const std::vector<std::stri
       .limit = limit};
   const absl::StatusOr<std::string> text = RunProgram(program);
   if (!text.ok()) return text.status();
-  return ParseHlSmi(*text, fields);
+  return ParseHlSmi(ValidUtf8(*text), fields);
 }
 
 }  // namespace

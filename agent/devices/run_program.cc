@@ -18,6 +18,7 @@
 
 #include "common/base/annotate.h"
 #include "common/base/signal_names.h"
+#include "common/base/utf8.h"
 #include "common/io/unique_fd.h"
 
 namespace muster {
@@ -102,7 +103,7 @@ std::string FirstLine(std::string text) {
     if (static_cast<unsigned char>(c) < 0x20 && c != '\n') c = ' ';
   }
   text.erase(0, text.find_first_not_of(" \n"));
-  return text.substr(0, text.find('\n'));
+  return ValidUtf8(text.substr(0, text.find('\n')));
 }
 
 // Ends the group and collects the program. Nothing when the kernel does not let go of it in time.

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "common/base/utf8.h"
+
 namespace muster::shim {
 
 std::string ErrnoText(int error_number) {
@@ -17,14 +19,18 @@ std::string ErrnoText(int error_number) {
 std::string Printable(std::string_view bytes, size_t max_bytes) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string out;
-  for (const char c : bytes.substr(0, max_bytes)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
+  const std::string_view shown = bytes.substr(0, max_bytes);
+  for (size_t at = 0; at < shown.size();) {
+    const auto byte = static_cast<unsigned char>(shown[at]);
+    const size_t length = LengthOfUtf8(shown.substr(at));
+    if (length == 0 || byte < 0x20 || byte == 0x7f) {
       out += "\\x";
       out += kHex[byte >> 4];
       out += kHex[byte & 15];
+      ++at;
     } else {
-      out += c;
+      out += shown.substr(at, length);
+      at += length;
     }
   }
   if (bytes.size() > max_bytes) out += "...";

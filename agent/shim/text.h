@@ -10,7 +10,8 @@ namespace muster::shim {
 // "No such file or directory (ENOENT)".
 std::string ErrnoText(int error_number);
 
-// `bytes` fit to be shown: control characters as \xNN, longer than `max_bytes` cut with "...".
+// `bytes` fit to be shown: control characters and bytes that are not UTF-8 as \xNN, longer than
+// `max_bytes` cut with "...".
 std::string Printable(std::string_view bytes, size_t max_bytes = 300);
 
 // Printable text in single quotes.

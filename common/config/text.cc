@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/base/utf8.h"
+
 namespace muster {
 
 std::string_view Trim(std::string_view text) {
@@ -35,33 +37,7 @@ std::optional<uint64_t> ParseNumber(std::string_view text, uint64_t max) {
   return value;
 }
 
-size_t Utf8Length(std::string_view text) {
-  if (text.empty()) return 0;
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  // The second byte is limited so that overlong forms, surrogates and values past U+10FFFF fail.
-  size_t length = 0;
-  unsigned char low = 0x80, high = 0xBF;
-  if (lead >= 0xC2 && lead <= 0xDF) {
-    length = 2;
-  } else if (lead >= 0xE0 && lead <= 0xEF) {
-    length = 3;
-    if (lead == 0xE0) low = 0xA0;
-    if (lead == 0xED) high = 0x9F;
-  } else if (lead >= 0xF0 && lead <= 0xF4) {
-    length = 4;
-    if (lead == 0xF0) low = 0x90;
-    if (lead == 0xF4) high = 0x8F;
-  } else {
-    return 0;
-  }
-  if (text.size() < length || byte(1) < low || byte(1) > high) return 0;
-  for (size_t i = 2; i < length; ++i) {
-    if (byte(i) < 0x80 || byte(i) > 0xBF) return 0;
-  }
-  return length;
-}
+size_t Utf8Length(std::string_view text) { return LengthOfUtf8(text); }
 
 std::string Printable(std::string_view text, size_t max_bytes) {
   std::string out;

@@ -9,7 +9,9 @@
 #include <cstdlib>
 #include <memory>
 #include <string_view>
+#include <utility>
 
+#include "common/base/utf8.h"
 #include "common/io/atomic_file.h"
 #include "common/io/unique_fd.h"
 
@@ -68,7 +70,8 @@ std::string Shown(std::string text) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   }
-  return text;
+  // Any process may call itself anything, and the text may be cut.
+  return ValidUtf8(std::move(text));
 }
 
 std::string CommandOf(const std::string& process) {

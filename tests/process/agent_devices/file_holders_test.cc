@@ -53,6 +53,18 @@ TEST_F(FileHolders, TellsPidUserCommandAndJob) {
   EXPECT_EQ(scan.holders[0].job_id, "k3x");
 }
 
+// Heartbeats carry both; one that cannot be read would end the session of the node, again and
+// again.
+TEST_F(FileHolders, WhatAProcessCallsItselfIsToldAsUtf8) {
+  AddProcess(proc_, 4711, card_, std::string("MUSTER_JOB_ID=\xff\xfe", 16));
+  // Cut in the middle of a character.
+  std::ofstream(proc_ + "/4711/cmdline") << std::string(95, 'a') << "\xc3\xa9";
+  const HolderScan scan = FindFileHolders({card_}, proc_);
+  ASSERT_EQ(scan.holders.size(), 1u);
+  EXPECT_EQ(scan.holders[0].command, std::string(95, 'a') + "?");
+  EXPECT_EQ(scan.holders[0].job_id, "??");
+}
+
 TEST_F(FileHolders, TellsAFileOfTheSameNameFromIt) {
   std::filesystem::create_directories(folder_.File("other"));
   std::ofstream(folder_.File("other/accel0")) << "";

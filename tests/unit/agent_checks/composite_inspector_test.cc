@@ -58,6 +58,29 @@ TEST(DrawConsequences, SkippedChecksPreventNothing) {
   EXPECT_EQ(inspection.report.results(0).verdict(), v1::SKIPPED);
 }
 
+// A message with anything but UTF-8 cannot be read by whoever gets it, and takes the session along.
+TEST(DrawConsequences, WhatIsToldIsAlwaysUtf8) {
+  Inspection inspection;
+  AddResult(inspection, "habana-logs", v1::FAIL);
+  inspection.report.mutable_results(0)->set_message("HABANA_LOGS=/tmp/\xff: is not there");
+  AddResult(inspection, "disk", v1::WARN);
+  // The limit is in the middle of a character.
+  std::string path(1999, 'a');
+  for (int i = 0; i < 10; ++i) path += "\xc3\xa9";
+  inspection.report.mutable_results(1)->set_message(path);
+  v1::NodeTrait& trait = *inspection.report.add_traits();
+  trait.set_name("tor\xe9");
+  trait.set_value("2.0\xc3");
+  inspection.problems.emplace_back().set_message("module \x80");
+  DrawConsequences({}, true, inspection);
+  v1::NodeReport told;
+  EXPECT_TRUE(told.ParseFromString(inspection.report.SerializeAsString()));
+  EXPECT_EQ(told.traits(0).value(), "2.0?");
+  for (const v1::Problem& problem : inspection.problems) {
+    EXPECT_TRUE(v1::Problem().ParseFromString(problem.SerializeAsString())) << problem.check();
+  }
+}
+
 TEST(DrawConsequences, RequiredChecksMustNotWarn) {
   Inspection inspection;
   AddResult(inspection, "hugepages", v1::WARN);
