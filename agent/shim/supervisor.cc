@@ -209,7 +209,11 @@ void Supervisor::EndChecks(std::vector<Problem> problems, std::vector<std::strin
 void Supervisor::EndPrepare() {
   if (!paths_.has_value() || !image_checked_) return;
   checks_end_.reset();
-  if (!slots_done_) return;
+  if (!slots_done_) {
+    // What cannot start waits for no card: a last look, for all that is to be told.
+    if (!problems_.empty()) next_card_look_ = cards_end_ = Now();
+    return;
+  }
   if (problems_.empty()) {
     MakeRanks(*paths_);
   }

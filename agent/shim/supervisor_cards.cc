@@ -19,6 +19,7 @@ void Supervisor::TakeSlots(SteadyTime now) {
   if (phase_ != Phase::kChecking || slots_done_) return;
   std::vector<Problem> problems;
   bool may_pass = true;
+  const bool may_wait = bootstrap_.slots_are_cards() && now < *cards_end_;
   for (const uint32_t slot : bootstrap_.slots()) {
     // Without a directory for them that is told already.
     if (!leases_) break;
@@ -27,6 +28,12 @@ void Supervisor::TakeSlots(SteadyTime now) {
     if (problem.empty()) continue;
     may_pass = may_pass && held;
     problems.push_back({"slot-lease", std::move(problem)});
+    // All are named when it is over.
+    if (may_wait && may_pass) break;
+  }
+  // Two that want the same cards must not wait for each other, each with some of them.
+  if (!problems.empty() && may_wait && may_pass) {
+    for (const uint32_t slot : bootstrap_.slots()) leases_->ReleaseSlot(slot);
   }
   // Who holds a lease tells more than the processes that go with it. With the lease nobody else of
   // Muster can take the card between this look and the start.
@@ -35,7 +42,7 @@ void Supervisor::TakeSlots(SteadyTime now) {
     problems = std::move(look.problems);
     may_pass = look.may_pass;
   }
-  if (!problems.empty() && may_pass && bootstrap_.slots_are_cards() && now < *cards_end_) {
+  if (!problems.empty() && may_pass && may_wait) {
     next_card_look_ = std::min(now + kLookEvery, *cards_end_);
     return;
   }

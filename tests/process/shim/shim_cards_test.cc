@@ -113,6 +113,36 @@ TEST_F(ShimCards, OfAnAttemptThatEndsAreWaitedFor) {
   EXPECT_NE(other.WaitFor([](const auto& record) { return record.has_prepared(); }), nullptr);
 }
 
+// Two that want the same cards would otherwise wait for each other, each with some of them.
+TEST_F(ShimCards, AreNotKeptByOneThatWaitsForOthers) {
+  UseCard(shim_, 0);
+  ASSERT_TRUE(shim_.StartAndPrepare());
+  ShimClient both(folder_.path(), "b", leases_);
+  both.AddProbe({"--exit", "0"});
+  both.AddProbe({"--exit", "0"});
+  both.bootstrap.set_slots_are_cards(true);
+  both.bootstrap.set_device_wait_ms(60'000);
+  both.Start();
+  ASSERT_TRUE(both.Connect());
+  ASSERT_NE(both.WaitFor([](const auto& record) { return record.has_begun(); }), nullptr);
+  ShimClient second(folder_.path(), "c", leases_);
+  second.AddProbe({"--exit", "0"});
+  second.bootstrap.set_slots(0, 1);
+  second.bootstrap.mutable_ranks(0)->set_slot(1);
+  second.bootstrap.set_slots_are_cards(true);
+  second.bootstrap.set_device_wait_ms(10'000);
+  EXPECT_TRUE(second.StartAndPrepare()) << second.Problems();
+}
+
+// What is wrong anyway is told at once, and the cards are others'.
+TEST_F(ShimCards, AreNotWaitedForByOneThatCannotStart) {
+  SetStatus("In reset");
+  UseCard(shim_, 3'600'000);
+  shim_.bootstrap.set_working_directory(folder_.path() + "/nowhere");
+  EXPECT_FALSE(shim_.StartAndPrepare());
+  EXPECT_THAT(shim_.Problems(), AllOf(HasSubstr("nowhere"), HasSubstr("In reset")));
+}
+
 TEST_F(ShimCards, ThatAreInResetAreWaitedFor) {
   SetStatus("In reset\n");
   UseCard(shim_, 60'000);
