@@ -99,8 +99,8 @@ void ProbeRunner::Finish(Id id) {
   loop_.Cancel(probe.timer);
   if (probe.input) loop_.UnwatchFd(probe.input.get());
   loop_.UnwatchFd(probe.output.get());
-  // One that has told everything ends by itself.
-  if (!probe.answer.complete && !probe.gone) (void)::kill(-probe.pid, SIGKILL);
+  // Also one that has told everything: a program that it ran may have left something behind.
+  if (!probe.gone) (void)::kill(-probe.pid, SIGKILL);
   loop_.Post([done = std::move(probe.done), answer = std::move(probe.answer),
               alive = std::weak_ptr<int>(alive_)]() mutable {
     if (!alive.expired()) done(std::move(answer));

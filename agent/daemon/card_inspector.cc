@@ -1,5 +1,8 @@
 #include "agent/daemon/card_inspector.h"
 
+#include <fmt/format.h>
+
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -7,6 +10,9 @@
 
 namespace muster {
 namespace {
+
+// A driver that does not answer for so long is no reason to wait for it.
+constexpr std::chrono::seconds kLookLimit{3};
 
 // Value of a variable in a list of `NAME=value`; empty: not set.
 std::string ValueOf(const google::protobuf::RepeatedPtrField<std::string>& env,
@@ -37,18 +43,34 @@ void CardInspector::Inspect(const InspectionRequest& request, Done done) {
       {cards_.options().environ.begin(), cards_.options().environ.end()}, "HABANA_RUNTIME_ERROR");
   choices.host_network = !request.bootstrap.ranks().empty() &&
                          ValueOf(request.bootstrap.ranks(0).env(), "HCCL_OVER_OFI") == "1";
+  // Whoever is first takes it: the look, or the end of its time.
+  const auto waiting = std::make_shared<Done>(std::move(done));
   const auto answer = [this, alive = std::weak_ptr<int>(alive_),
-                       done = std::move(done)](std::vector<v1::CheckResult> results) {
-    loop_.Post([alive, done, results = std::move(results)] {
+                       waiting](std::vector<v1::CheckResult> results) {
+    loop_.Post([alive, waiting, results = std::move(results)] {
       if (alive.expired()) return;
+      const Done first = std::exchange(*waiting, nullptr);
+      if (!first) return;
       Inspection inspection;
       inspection.report.mutable_results()->Assign(results.begin(), results.end());
-      done(std::move(inspection));
+      first(std::move(inspection));
     });
   };
   if (!request.launch.slots_are_cards()) {
     return answer(CheckCards(request.launch, {}, {}, choices));
   }
+  loop_.PostAfter(kLookLimit, [answer, alive = std::weak_ptr<int>(alive_)] {
+    if (alive.expired()) return;
+    v1::CheckResult late;
+    late.set_check("cards");
+    late.set_verdict(v1::WARN);
+    late.set_message(
+        fmt::format("the cards could not be looked at within {} s, the driver does not "
+                    "answer",
+                    kLookLimit.count()));
+    late.set_fix("look at the kernel's log (dmesg) on the node");
+    answer({late});
+  });
   if (worker_ == nullptr) worker_ = std::make_unique<WorkerThread>("card-checks");
   worker_->Post([answer, choices, options = cards_.options(), known = cards_.inventory(),
                  launch = request.launch] {

@@ -1,11 +1,15 @@
 #include "agent/shim/card_watch.h"
 
+#include <fcntl.h>
+
+#include <cerrno>
 #include <cstring>
 #include <string_view>
 
 #include "agent/shim/text.h"
 #include "common/io/atomic_file.h"
 #include "common/io/file_holders.h"
+#include "common/io/unique_fd.h"
 
 namespace muster::shim {
 namespace {
@@ -24,7 +28,10 @@ std::string Card(const internal::ShimCard& card) {
 void LookAtStatus(const internal::ShimCard& card, CardLook& look) {
   if (card.status_path().empty()) return;
   std::string status;
-  const std::error_code error = ReadFile(card.status_path(), status, kStatusBytes);
+  // On a simulated node it may have become a pipe, which must not hold the shim up.
+  const UniqueFd fd(::open(card.status_path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const std::error_code error = fd ? ReadFile(fd.get(), status, kStatusBytes)
+                                   : std::error_code(errno, std::generic_category());
   while (!status.empty() && (status.back() == '\n' || status.back() == ' ')) status.pop_back();
   if (!error && status == "Operational") return;
   // Both words are the driver's.

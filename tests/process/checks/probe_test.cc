@@ -132,6 +132,19 @@ TEST_F(ProbeTest, AProgramThatHangsIsKilledAndWhatWasToldBeforeCounts) {
   EXPECT_NE(::kill(pid, 0), 0);
 }
 
+TEST_F(ProbeTest, AProgramThatEndsLeavesNothingBehind) {
+  AddProgram("sleep 1000 < /dev/null > /dev/null 2>&1 & echo $! > pid; echo it");
+  EXPECT_TRUE(Run().complete);
+  std::ifstream stream(folder_.File("pid"));
+  pid_t pid = 0;
+  ASSERT_TRUE(stream >> pid);
+  for (int i = 0; i < 1000 && ::kill(pid, 0) == 0; ++i) {
+    loop_.PostAfter(milliseconds(10), [this] { loop_.Stop(); });
+    loop_.Run();
+  }
+  EXPECT_NE(::kill(pid, 0), 0);
+}
+
 TEST_F(ProbeTest, AProgramThatIsMissingIsAnError) {
   shim_ = "/nowhere/muster-shim";
   const ProbeAnswer answer = Run();
