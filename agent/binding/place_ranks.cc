@@ -290,11 +290,24 @@ BindVariables ReadBindVariables(const internal::ShimBootstrap& bootstrap) {
 }
 
 bool NeedsTopology(const v1::LaunchSpec& launch) {
-  if (launch.ranks_size() == 0) return false;
+  // The engine, not its client, starts what would be bound.
+  if (launch.ranks_size() == 0 || launch.has_container()) return false;
   return launch.bind() == "cores" || (launch.bind() == "numa" && launch.slots_are_cards());
 }
 
 Placements PlaceWithoutTopology(const v1::LaunchSpec& launch) {
+  if (launch.has_container()) {
+    if (launch.bind().empty() || launch.bind() == "none") return {};
+    Placements out =
+        PlaceNowhere(launch,
+                     "it runs in a container, where ranks are not bound (--cpuset-cpus in "
+                     "container.options binds)");
+    if (launch.bind() == "cores" || !launch.bind_core_list().empty()) {
+      out.warnings.push_back(
+          "ranks are not bound: they run in containers (use --cpuset-cpus in container.options)");
+    }
+    return out;
+  }
   if (launch.bind() != "numa") return {};
   Placements out = PlaceNowhere(
       launch, "its slot is no card, so there is no NUMA node to be near (bind: cores binds)");

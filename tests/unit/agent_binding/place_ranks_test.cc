@@ -296,5 +296,25 @@ TEST(PlaceWithoutTopology, SaysWhyNothingIsBound) {
   EXPECT_FALSE(NeedsTopology(Launch("cores", {}, false)));
 }
 
+TEST(PlaceWithoutTopology, BindsNoClientOfAContainerEngine) {
+  for (const char* bind : {"numa", "cores"}) {
+    for (const bool cards : {false, true}) {
+      v1::LaunchSpec launch = Launch(bind, {0, 1}, cards);
+      launch.mutable_container()->set_image("train");
+      ASSERT_FALSE(NeedsTopology(launch));
+      const Placements placed = PlaceWithoutTopology(launch);
+      ASSERT_EQ(placed.ranks.size(), 2u);
+      EXPECT_THAT(CpusOf(placed), Each(""));
+      EXPECT_THAT(ThreadsOf(placed), Each(0u));
+      EXPECT_THAT(placed.ranks[0].reason(), HasSubstr("container"));
+      // Who asked for processors hears that there are none; "numa" is the default.
+      EXPECT_EQ(placed.warnings.empty(), launch.bind() == "numa");
+    }
+  }
+  v1::LaunchSpec none = Launch("none", {0}, true);
+  none.mutable_container()->set_image("train");
+  EXPECT_THAT(PlaceWithoutTopology(none).ranks, IsEmpty());
+}
+
 }  // namespace
 }  // namespace muster
