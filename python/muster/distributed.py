@@ -178,7 +178,13 @@ class DistributedRunner:
             # A session of its own: Ctrl-C of a terminal comes once, by the relay, not twice.
             process = subprocess.Popen([self._interpreter, "-I", "-S", _LEASH, str(os.getpid()), *command], start_new_session=True)
             relay.attach(process)
-            status = process.wait()
+            try:
+                status = process.wait()
+            except BaseException:
+                # A handler of the program has raised (an alarm, say): nobody will wait for the job any more.
+                process.terminate()
+                process.wait()
+                raise
         if relay.first is not None:
             # To whom it was meant for: ends this process, raises KeyboardInterrupt, or calls the handler of the program.
             signal.raise_signal(relay.first)

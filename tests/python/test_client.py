@@ -337,5 +337,37 @@ class Addresses(unittest.TestCase):
                 muster.Client("head:7443")
 
 
+class Checks(WithCluster):
+    def test_of_nodes_come_as_they_are_found(self):
+        found = list(self.client.check_nodes(limit=30))
+        nodes = [one for one in found if isinstance(one, muster.CheckedNode)]
+        self.assertEqual(sorted((one.host, one.node_id, one.error) for one in nodes), [("node-1", "node-1", ""), ("node-2", "node-2", "")])
+        for one in nodes:
+            self.assertTrue({"memlock", "open-files", "disk"} <= {result.check for result in one.report.results})
+            self.assertNotIn(muster.Verdict.UNKNOWN, {result.verdict for result in one.report.results})
+            self.assertTrue(one.report.traits)
+        self.assertEqual([type(one) for one in found if one not in nodes], [muster.ClusterCheck])
+
+    def test_are_for_a_job_and_leave_out_what_it_says(self):
+        spec = muster.JobSpec(hosts=["node-2"], command="/no/such/program", cwd=self.cluster.folder, skip_checks=["disk"])
+        found = [one for one in self.client.check_nodes(["node-1"], spec=spec, limit=30) if isinstance(one, muster.CheckedNode)]
+        self.assertEqual([one.host for one in found], ["node-1"])
+        verdicts = {result.check: result.verdict for result in found[0].report.results}
+        self.assertIs(verdicts["disk"], muster.Verdict.SKIPPED)
+        self.assertTrue(any("/no/such/program" in result.message for result in found[0].report.failed))
+
+    def test_of_nodes_that_are_not_there_say_so(self):
+        found = [one for one in self.client.check_nodes(["node-1", "node-9"], limit=30) if isinstance(one, muster.CheckedNode)]
+        self.assertEqual({one.host: bool(one.error) for one in found}, {"node-1": False, "node-9": True})
+
+    def test_of_the_network_have_a_rate_for_each_direction(self):
+        found = [one for one in self.client.check_nodes(network_rounds=1, network_duration=0.1, limit=30)
+                 if isinstance(one, muster.CheckedPair)]
+        self.assertEqual(sorted((one.sender, one.receiver) for one in found), [("node-1", "node-2"), ("node-2", "node-1")])
+        for one in found:
+            self.assertIsNotNone(one.rate, one.result)
+            self.assertGreater(one.rate.bytes, 0)
+
+
 if __name__ == "__main__":
     unittest.main()

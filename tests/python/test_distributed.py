@@ -244,6 +244,27 @@ class Signals(WithSandbox):
         self.assertEqual((user.returncode, out.decode().splitlines()[-1]), (137, "returned 137"))
         self.await_gone(pids)
 
+    def test_whose_handler_raises_leave_nothing_behind(self):
+        self.box.write("user.py", """
+import os, signal
+from muster.distributed import DistributedRunner
+class Late(BaseException):
+    pass
+def late(number, frame):
+    raise Late
+signal.signal(signal.SIGUSR1, late)
+try:
+    DistributedRunner(["waiter.py raised"], world_size=2).run()
+except Late:
+    print("late", all(os.path.exists(f"raised.{rank}.ended") for rank in (0, 1)))
+""")
+        user = self.box.start(sys.executable, "user.py")
+        pids = [int(sandbox.wait_until(f"rank {rank} runs", lambda rank=rank: self.box.read(f"raised.{rank}"))) for rank in (0, 1)]
+        user.send_signal(signal.SIGUSR1)
+        said, _ = user.communicate(timeout=sandbox.PATIENCE)
+        self.assertIn(b"late True", said)
+        self.await_gone(pids)
+
     def test_for_a_handler_of_the_script_reach_it_after_the_end(self):
         """In a thread, too, the runner works; there it leaves signals alone."""
         self.box.write("user.py", """
