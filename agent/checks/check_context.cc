@@ -8,12 +8,19 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "agent/core/container.h"
 #include "common/io/unique_fd.h"
 
 namespace muster {
 namespace {
 
 constexpr size_t kMaxFileBytes = 64 * 1024;
+
+void TakeLimit(const std::optional<uint64_t>& given, rlimit& limit) {
+  if (!given) return;
+  limit.rlim_max = *given == kNoLimit ? RLIM_INFINITY : static_cast<rlim_t>(*given);
+  limit.rlim_cur = limit.rlim_max;
+}
 
 }  // namespace
 
@@ -94,15 +101,22 @@ CheckContext MakeCheckContext(const InspectionRequest& request, const std::strin
   }
   context.node_count = std::max(1u, request.launch.node_count());
   context.thorough = request.thorough;
-  if (request.bootstrap.ranks_size() > 0) {
+  (void)::getrlimit(RLIMIT_MEMLOCK, &context.memlock);
+  (void)::getrlimit(RLIMIT_NOFILE, &context.open_files);
+  if (request.bootstrap.ranks_size() == 0) return context;
+  if (request.launch.has_container()) {
+    // The environment and the limits of the engine's client are not those of ranks.
+    const internal::ShimRank& rank = request.bootstrap.ranks(0);
+    context.env = VariablesInContainer(request.launch, rank);
+    TakeLimit(LimitInContainer(request.launch, rank, "memlock"), context.memlock);
+    TakeLimit(LimitInContainer(request.launch, rank, "nofile"), context.open_files);
+  } else {
     for (const std::string& pair : request.bootstrap.ranks(0).env()) {
       const size_t equals = pair.find('=');
       if (equals != std::string::npos)
         context.env[pair.substr(0, equals)] = pair.substr(equals + 1);
     }
   }
-  (void)::getrlimit(RLIMIT_MEMLOCK, &context.memlock);
-  (void)::getrlimit(RLIMIT_NOFILE, &context.open_files);
   return context;
 }
 

@@ -30,7 +30,7 @@ struct CheckContext {
   uint32_t node_count = 1;
   // See InspectionRequest.
   bool thorough = false;
-  // Of the agent, whose limits ranks inherit.
+  // Of the agent, whose limits ranks inherit, or what containers are given.
   rlimit memlock{RLIM_INFINITY, RLIM_INFINITY};
   rlimit open_files{RLIM_INFINITY, RLIM_INFINITY};
   // Where output of ranks is kept until it was shipped.

@@ -249,7 +249,9 @@ ProbePlan PlanProbe(const CheckContext& context, const InspectionRequest& reques
   };
   const bool has_program = !request.launch.argv().empty();
   asked.set_check_exec(request.thorough && has_program);
-  if (context.cards > 0 || context.thorough) {
+  // The files and programs are those of the image, which nothing on the node can see.
+  const bool in_image = request.launch.has_container();
+  if (!in_image && (context.cards > 0 || context.thorough)) {
     for (const NamedPath& named : kPaths) {
       if (!wanted(CheckOf(named))) continue;
       for (std::string& path : PathsIn(context.Env(named.variable))) {
@@ -260,7 +262,8 @@ ProbePlan PlanProbe(const CheckContext& context, const InspectionRequest& reques
     }
     if (context.EnvIsOn("HCCL_OVER_OFI") && wanted("ofi-wrapper")) asked.add_libraries(kWrapper);
   }
-  const bool compares = context.thorough || (context.cards > 0 && context.multi_node());
+  const bool compares =
+      !in_image && (context.thorough || (context.cards > 0 && context.multi_node()));
   if (compares && wanted("software")) {
     const std::string interpreter =
         has_program && IsPython(request.launch.argv(0)) ? request.launch.argv(0) : "python3";
@@ -271,7 +274,7 @@ ProbePlan PlanProbe(const CheckContext& context, const InspectionRequest& reques
     const bool host_nic = context.wants_efa() || context.EnvIsOn("HCCL_OVER_OFI");
     if (host_nic) AddProgram(asked, kLibfabric, {"fi_info", "--version"});
   }
-  if (context.wants_efa() && context.cards > 0 && wanted("efa")) {
+  if (!in_image && context.wants_efa() && context.cards > 0 && wanted("efa")) {
     AddProgram(asked, kEfaProviders, {"fi_info", "-p", "efa"});
   }
   if (plan.empty()) return plan;

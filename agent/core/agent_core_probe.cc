@@ -28,7 +28,7 @@ const v1::RendezvousProbe* ProbeOf(const JournalAttempt& attempt) {
 }  // namespace
 
 std::vector<std::string> AgentCore::ProposedAddresses(const JournalAttempt& attempt) {
-  const v1::LaunchSpec& launch = attempt.assignment().launch();
+  v1::LaunchSpec launch = attempt.assignment().launch();
   std::vector<std::string> addresses;
   if (!launch.has_rendezvous() || !launch.rendezvous().address().empty()) return addresses;
   // As the ranks will have it, whoever they run as: no user's own variable.
@@ -36,7 +36,9 @@ std::vector<std::string> AgentCore::ProposedAddresses(const JournalAttempt& atte
   context.attempt = {JobId(attempt.assignment().key().job_id()),
                      attempt.assignment().key().attempt()};
   context.node = options_.node_id;
-  context.environ = options_.environ;
+  // Ranks in containers have none of the agent's.
+  if (!launch.has_container()) context.environ = options_.environ;
+  launch.clear_container();
   context.home = options_.home;
   const absl::StatusOr<internal::ShimBootstrap> bootstrap = ComposeBootstrap(launch, context);
   const std::string interfaces =

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
 
 namespace muster {
@@ -191,6 +192,12 @@ absl::Status AddVariables(const VariableMap& env, const ContainerContext& contex
   return absl::OkStatus();
 }
 
+// What is in front of the image, behind which is the program.
+std::vector<std::string> OptionsOf(const v1::LaunchSpec& launch, const internal::ShimRank& rank) {
+  const int behind = 1 + launch.argv_size() + (launch.local_rank_argument_index() != 0 ? 1 : 0);
+  return {rank.argv().begin(), rank.argv().begin() + std::max(0, rank.argv_size() - behind)};
+}
+
 }  // namespace
 
 bool IsHeededByEngines(std::string_view name) {
@@ -293,6 +300,47 @@ absl::Status Contain(const v1::LaunchSpec& launch, const ContainerContext& conte
   arguments.Add(container.image());
   for (const std::string& word : program) arguments.Add(word);
   return absl::OkStatus();
+}
+
+VariableMap VariablesInContainer(const v1::LaunchSpec& launch, const internal::ShimRank& rank) {
+  VariableMap client;
+  for (const std::string& pair : rank.env()) {
+    const size_t equals = pair.find('=');
+    if (equals != std::string::npos) client[pair.substr(0, equals)] = pair.substr(equals + 1);
+  }
+  VariableMap env;
+  bool is_name = false;
+  for (const std::string& word : OptionsOf(launch, rank)) {
+    if (is_name) {
+      // Without those that come with the start.
+      if (const auto found = client.find(word); found != client.end()) env.insert(*found);
+    }
+    is_name = !is_name && word == "-e";
+  }
+  std::string_view file = rank.env_file();
+  while (!file.empty()) {
+    const size_t end = std::min(file.find('\n'), file.size());
+    const std::string_view line = file.substr(0, end);
+    if (const size_t equals = line.find('='); equals != std::string_view::npos) {
+      env[std::string(line.substr(0, equals))] = line.substr(equals + 1);
+    }
+    file.remove_prefix(std::min(end + 1, file.size()));
+  }
+  return env;
+}
+
+std::optional<uint64_t> LimitInContainer(const v1::LaunchSpec& launch,
+                                         const internal::ShimRank& rank, std::string_view name) {
+  const std::string option = fmt::format("--ulimit={}=", name);
+  for (const std::string& word : OptionsOf(launch, rank)) {
+    if (!word.starts_with(option)) continue;
+    if (word[option.size()] == '-') return kNoLimit;
+    uint64_t limit = 0;
+    const auto read =
+        std::from_chars(word.data() + option.size(), word.data() + word.size(), limit);
+    if (read.ec == std::errc()) return limit;
+  }
+  return std::nullopt;
 }
 
 }  // namespace muster

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,6 +74,14 @@ void AddContainerDefaults(const v1::LaunchSpec& launch, VariableMap& env);
 absl::Status Contain(const v1::LaunchSpec& launch, const ContainerContext& context,
                      const internal::ShimEngine& engine, const VariableMap& env,
                      internal::ShimRank& rank);
+
+// The variables that a rank gets from `Contain`; not those of the engine's client, nor of the
+// image.
+VariableMap VariablesInContainer(const v1::LaunchSpec& launch, const internal::ShimRank& rank);
+
+// A limit that a rank's container is given; nothing when it is not.
+std::optional<uint64_t> LimitInContainer(const v1::LaunchSpec& launch,
+                                         const internal::ShimRank& rank, std::string_view name);
 
 // True for variables that the engine's client, its helpers or what they are linked with heed: the
 // job's value of such a one reaches the container past the client.

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "agent/core/compose.h"
+
 namespace muster::testing {
 namespace {
 
@@ -41,6 +43,49 @@ TEST_F(ProbeChecksTest, WithCardsTheFilesOfVariablesAreLookedAt) {
   EXPECT_EQ(plan.request.paths(2).path(), "/b.so");
   launch_.add_skip_checks("habana-files");
   EXPECT_EQ(Plan().request.paths_size(), 1);
+}
+
+TEST_F(ProbeChecksTest, FilesOfAnImageAreNotLookedForOnTheNode) {
+  context_.cards = 8;
+  context_.node_count = 2;
+  context_.env = {{"GC_KERNEL_PATH", "/a.so"}, {"HCCL_OVER_OFI", "1"}, {"FI_PROVIDER", "efa"}};
+  launch_.add_argv("python3");
+  launch_.mutable_container()->set_image("train");
+  EXPECT_TRUE(Plan().empty());
+}
+
+TEST_F(ProbeChecksTest, VariablesAndLimitsAreThoseOfTheContainerAndNotOfTheEnginesClient) {
+  const auto set = [&](const char* name, const char* value) {
+    v1::EnvAssignment& one = *launch_.add_env();
+    one.set_name(name);
+    one.add_parts()->set_literal(value);
+  };
+  set("HCCL_OVER_OFI", "1");
+  // As the image is called.
+  set("A", "1");
+  launch_.set_local_rank_argument_index(1);
+  set("LD_LIBRARY_PATH", "/of/the/job");
+  launch_.mutable_container()->set_image("A");
+  launch_.set_working_directory("/work");
+  launch_.add_argv("sh");
+  launch_.add_argv("-e");
+  launch_.add_argv("GLOO_SOCKET_IFNAME");
+  launch_.add_ranks();
+  ComposeContext compose;
+  compose.attempt = {JobId("j1"), 1};
+  compose.environ = {"HCCL_SOCKET_IFNAME=agents", "GLOO_SOCKET_IFNAME=agents", "PATH=/bin"};
+  compose.container_host.docker.program = "/usr/bin/docker";
+  const absl::StatusOr<internal::ShimBootstrap> bootstrap = ComposeBootstrap(launch_, compose);
+  ASSERT_TRUE(bootstrap.ok()) << bootstrap.status();
+  const RunAs user;
+  const CheckContext context =
+      MakeCheckContext({compose.attempt, launch_, user, *bootstrap, false}, "");
+  EXPECT_EQ(context.Env("HCCL_OVER_OFI"), "1");
+  EXPECT_EQ(context.Env("LD_LIBRARY_PATH"), "/of/the/job");
+  EXPECT_EQ(context.Env("HCCL_SOCKET_IFNAME"), "");
+  EXPECT_EQ(context.Env("GLOO_SOCKET_IFNAME"), "");
+  EXPECT_EQ(context.memlock.rlim_cur, RLIM_INFINITY);
+  EXPECT_EQ(context.open_files.rlim_max, 1'048'576u);
 }
 
 TEST_F(ProbeChecksTest, AMissingFileIsToldWithItsVariable) {

@@ -73,6 +73,33 @@ TEST_F(AgentCoreRendezvous, ProposesTheInterfacesOfHcclFirst) {
   EXPECT_THAT(ProposedAddresses(), ElementsAre("10.8.0.1", "10.0.0.1"));
 }
 
+TEST_F(AgentCoreRendezvous, RanksInContainersHaveTheVariableOfTheJobAndNotThatOfTheAgent) {
+  options_.environ = {"HCCL_SOCKET_IFNAME=eno"};
+  options_.look_for_engines = [] {
+    ContainerHost host;
+    host.docker.program = "/usr/bin/docker";
+    return host;
+  };
+  StartAgent();
+  Connect();
+  network_->interfaces["eno"] = {"10.9.0.1"};
+  network_->interfaces["ens"] = {"10.8.0.1"};
+  v1::Assignment assignment = Prepare(kJob1);
+  assignment.mutable_launch()->set_working_directory("/work");
+  assignment.mutable_launch()->mutable_container()->set_image("train");
+  v1::Assignment with_own = assignment;
+  *with_own.mutable_key() = KeyOf(kJob2);
+  v1::EnvAssignment& env = *with_own.mutable_launch()->add_env();
+  env.set_name("HCCL_SOCKET_IFNAME");
+  env.add_parts()->set_literal("ens");
+  Assign(assignment);
+  TellPrepared(kJob1, 1);
+  EXPECT_THAT(ProposedAddresses(), ElementsAre("10.0.0.1"));
+  Assign(with_own);
+  TellPrepared(kJob2, 1);
+  EXPECT_THAT(ProposedAddresses(), ElementsAre("10.8.0.1", "10.0.0.1"));
+}
+
 TEST_F(AgentCoreRendezvous, TheVariableMayBeTheAgentsOwnAndAnAdoptedShimsJobCounts) {
   options_.environ = {"HCCL_SOCKET_IFNAME=eno"};
   StartAgent();
