@@ -57,6 +57,26 @@ constexpr std::array<OwnedOption, 27> kOwned = {{
 // Letters of options without a value, which can be written together.
 constexpr std::string_view kSwitches = "dPitq";
 
+// Options that no value follows: a word behind one would be taken for the image.
+constexpr std::array<std::string_view, 18> kWithoutValue = {"--disable-content-trust",
+                                                            "--env-host",
+                                                            "--http-proxy",
+                                                            "--init",
+                                                            "--no-healthcheck",
+                                                            "--no-hostname",
+                                                            "--no-hosts",
+                                                            "--oom-kill-disable",
+                                                            "--passwd",
+                                                            "--publish-all",
+                                                            "--quiet",
+                                                            "--read-only",
+                                                            "--read-only-tmpfs",
+                                                            "--replace",
+                                                            "--rmi",
+                                                            "--tls-verify",
+                                                            "-P",
+                                                            "-q"};
+
 std::string Refuse(std::string_view word, const OwnedOption& owned) {
   return fmt::format("the option {} is not for jobs: {}", Quoted(word), owned.reason);
 }
@@ -97,7 +117,9 @@ std::string ContainerOptionProblem(std::string_view word, std::string_view befor
     return owned == kOwned.end() ? "" : Refuse(word, *owned);
   }
   if (word.starts_with('-')) return ShortProblem(word);
-  const bool may_be_value = before.starts_with('-') && before.find('=') == std::string_view::npos;
+  const bool may_be_value =
+      before.starts_with('-') && before.find('=') == std::string_view::npos &&
+      std::find(kWithoutValue.begin(), kWithoutValue.end(), before) == kWithoutValue.end();
   if (may_be_value) return "";
   return fmt::format(
       "{} is neither an option nor the value of one; the image is the key container.image, and the "

@@ -431,6 +431,8 @@ TEST(ParseJobYaml, ChecksWordsNumbersAndLengths) {
       {"container: {image: i, options: [-eA=b]}", "variables belong in env"},
       {"container: {image: i, options: [--privileged]}", "privileged: true"},
       {"container: {image: i, options: [--shm-size=1g, other]}", "neither an option nor the value"},
+      {"container: {image: i, options: [--init, other]}", "neither an option nor the value"},
+      {"container: {image: i, options: [-v, /a:/a, --read-only]}", ""},
       {"container: {image: i, options: [--]}", "is no option"},
       {"container: {image: i, options: [--root=/x]}", "leads to another engine or storage"},
       {"container: {image: i, options: [-l, muster.job=x]}", "are Muster's"},
