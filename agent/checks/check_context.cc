@@ -100,6 +100,9 @@ CheckContext MakeCheckContext(const InspectionRequest& request, const std::strin
     context.cards = static_cast<uint32_t>(request.launch.ranks_size());
   }
   context.node_count = std::max(1u, request.launch.node_count());
+  for (const v1::EnvAssignment& assignment : request.launch.env()) {
+    if (assignment.layer() > v1::ENV_LAYER_FORWARDED) context.set_by_job.insert(assignment.name());
+  }
   context.thorough = request.thorough;
   (void)::getrlimit(RLIMIT_MEMLOCK, &context.memlock);
   (void)::getrlimit(RLIMIT_NOFILE, &context.open_files);

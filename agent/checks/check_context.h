@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,8 @@ struct CheckContext {
   std::string sysroot;
   // Environment of the ranks (of the first of them; they differ in rank variables only).
   std::map<std::string, std::string, std::less<>> env;
+  // Variables that the job itself sets, not only the shell of whoever submitted it, or the agent.
+  std::set<std::string, std::less<>> set_by_job;
   std::string working_directory;
   // Cards that ranks are to have.
   uint32_t cards = 0;

@@ -84,6 +84,15 @@ Choice Choose(const CheckContext& context, std::string_view value, const NameRul
 }
 
 // FAIL unless one interface of those that `value` chooses can be used.
+// A job without cards may have no use for what its submitter's shell, or the agent, happened to
+// have.
+v1::CheckResult Soften(const CheckContext& context, std::string_view variable,
+                       v1::CheckResult result) {
+  const bool is_meant = context.cards > 0 || context.set_by_job.contains(variable);
+  if (result.verdict() == v1::FAIL && !is_meant) result.set_verdict(v1::WARN);
+  return result;
+}
+
 v1::CheckResult CheckChoice(const CheckContext& context, std::string_view check,
                             std::string_view variable, const NameRules& rules) {
   const std::string_view value = context.Env(variable);
@@ -123,7 +132,8 @@ v1::CheckResult CheckChoice(const CheckContext& context, std::string_view check,
 v1::CheckResult CheckHcclInterface(const CheckContext& context) {
   constexpr NameRules kRules{.exclusion = true, .ipv4_only = true};
   if (!context.Env("HCCL_SOCKET_IFNAME").empty()) {
-    return CheckChoice(context, "hccl-interface", "HCCL_SOCKET_IFNAME", kRules);
+    return Soften(context, "HCCL_SOCKET_IFNAME",
+                  CheckChoice(context, "hccl-interface", "HCCL_SOCKET_IFNAME", kRules));
   }
   for (const NetworkInterface& one : context.interfaces) {
     const bool left_out = one.name.starts_with("lo") || one.name.starts_with("docker") ||
@@ -155,8 +165,9 @@ v1::CheckResult CheckGlooInterface(const CheckContext& context) {
 }
 
 v1::CheckResult CheckNcclInterface(const CheckContext& context) {
-  return CheckChoice(context, "nccl-interface", "NCCL_SOCKET_IFNAME",
-                     {.exclusion = true, .equals_is_whole = true});
+  return Soften(context, "NCCL_SOCKET_IFNAME",
+                CheckChoice(context, "nccl-interface", "NCCL_SOCKET_IFNAME",
+                            {.exclusion = true, .equals_is_whole = true}));
 }
 
 // Libraries tell machines apart by host name: two called localhost are one to them.

@@ -82,7 +82,9 @@ void ShimFollower::Adopt(AttemptDirectory directory, uint64_t next_index) {
 }
 
 void ShimFollower::Fail(std::string reason) {
-  loop_.Post([self = shared_from_this(), reason = std::move(reason)] { self->OnDead(reason); });
+  // Whatever is noticed first of its end: this is why.
+  failure_ = std::move(reason);
+  loop_.Post([self = shared_from_this()] { self->OnDead(self->failure_); });
 }
 
 void ShimFollower::Wake(milliseconds delay) {
@@ -164,7 +166,7 @@ void ShimFollower::OnChildEnded(int status) {
     const std::string text = ErrorText();
     if (!text.empty()) reason += ": " + text;
   }
-  OnDead(std::move(reason));
+  OnDead(failure_.empty() ? std::move(reason) : failure_);
 }
 
 void ShimFollower::Connect() {

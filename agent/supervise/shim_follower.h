@@ -118,6 +118,8 @@ class ShimFollower : public std::enable_shared_from_this<ShimFollower> {
 
   // The process. A child is reaped by the reaper, which then says so; others are watched here.
   bool child_ = false;
+  // Why it was given up, see Fail.
+  std::string failure_;
   pid_t pid_ = 0;
   UniqueFd pidfd_;
   bool kill_wanted_ = false;

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 
 #include "tests/integration/sandbox/cluster.h"
 #include "tests/process/rank_probe/seeded_bytes.h"
@@ -33,9 +35,14 @@ class SmallDisk {
     if (mounted_) ::umount2(path_.c_str(), MNT_DETACH);
   }
   bool mounted() const { return mounted_; }
+  // Until nothing is given back any more by those who use it.
   void Fill() const {
     std::ofstream file(path_ + "/fill", std::ios::binary);
-    while (file << std::string(4096, 'f') << std::flush) {
+    for (int full = 0; full < 20; ++full) {
+      while (file << std::string(4096, 'f') << std::flush) full = 0;
+      file.clear();
+      // paces: other processes give back what they had.
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   }
   void Clear() const { std::filesystem::remove(path_ + "/fill"); }

@@ -18,6 +18,7 @@ class NetworkChecksTest : public CheckTest {
     AddInterface("eth0", "192.0.2.3", false);
     AddInterface("acn0", "192.0.2.9", true, "habanalabs_en");
     context_.node_count = 2;
+    context_.set_by_job = {"HCCL_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"};
   }
   v1::CheckResult With(const std::string& value) {
     context_.env["HCCL_SOCKET_IFNAME"] = value;
@@ -38,6 +39,13 @@ TEST_F(NetworkChecksTest, AnInterfaceThatIsNotThereFailsWithTheNameAndWhatIsTher
               AllOf(HasSubstr("HCCL_SOCKET_IFNAME=ens32"), HasSubstr("no interface fits"),
                     HasSubstr("ens6,"), HasSubstr("eth0 (down)")));
   EXPECT_THAT(result.fix(), HasSubstr("node_env"));
+}
+
+TEST_F(NetworkChecksTest, WhatTheShellHappensToHaveIsAWarningForRanksWithoutCards) {
+  context_.set_by_job.clear();
+  EXPECT_EQ(With("ens32").verdict(), v1::WARN);
+  context_.cards = 1;
+  EXPECT_EQ(With("ens32").verdict(), v1::FAIL);
 }
 
 struct IfnameCase {
