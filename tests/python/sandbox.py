@@ -16,6 +16,8 @@ PACKAGE = os.path.join(BUILD, "python")
 sys.path.insert(0, PACKAGE)
 
 PATIENCE = 60
+# Whoever runs the tests in the background may have Ctrl-C ignored, and children would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def wait_until(what, holds):
