@@ -28,7 +28,9 @@ class ServeCards : public ::testing::Test {
     box_.Write("r.py", R"(import os, sys, time
 name = sys.argv[1]
 if os.environ['RANK'] == '0':
-    open('up.' + name, 'w').write(os.environ['HABANA_VISIBLE_MODULES'])
+    with open('written.' + name, 'w') as file:
+        file.write(os.environ['HABANA_VISIBLE_MODULES'])
+    os.rename('written.' + name, 'up.' + name)
 while not os.path.exists('go.' + name):
     time.sleep(0.01)
 )");
