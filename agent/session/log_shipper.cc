@@ -193,13 +193,12 @@ void LogShipper::Unreadable(const LogFileId& id, File& file, const absl::Status&
 }
 
 void LogShipper::AddFiles(const AttemptId& attempt, const std::vector<uint32_t>& ranks) {
+  v1::UploadLogsRequest request;
   for (const uint32_t rank : ranks) {
     const LogFileId id{attempt, rank};
-    if (!files_.try_emplace(id).second || sink_ == nullptr) continue;
-    v1::UploadLogsRequest request;
-    *request.mutable_open() = FileOf(id);
-    sink_->Send(std::move(request));
+    if (files_.try_emplace(id).second) *request.mutable_open()->add_files() = FileOf(id);
   }
+  if (sink_ != nullptr && request.has_open()) sink_->Send(std::move(request));
   TellWork();
 }
 

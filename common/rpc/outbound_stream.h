@@ -2,10 +2,11 @@
 // the project that may call StartWrite, because a second write in flight aborts the process
 // (gRPC 1.51).
 //
-// Works for every reactor with `StartWrite(const Message*)`: server write, server bidi and client
-// bidi. The owner (the reactor) forwards its OnWriteDone reaction to `OnWriteDone`. Everything is
-// thread-safe. It never blocks, never calls Finish, and never outlives the reactor: it is a member
-// of it.
+// Works for every reactor with `StartWrite(const Message*, grpc::WriteOptions)`: server write,
+// server bidi and client bidi. A message that others wait behind goes with a hint to keep it back,
+// so that what is sent in one go leaves in few packets: the last one never has it. The owner (the
+// reactor) forwards its OnWriteDone reaction to `OnWriteDone`. Everything is thread-safe. It never
+// blocks, never calls Finish, and never outlives the reactor: it is a member of it.
 //
 // Ending a stream: `Close` (drop what is queued) or `CloseAfterFlush` (write it first); the
 // callback given there runs exactly once, when no write is in flight any more, and is where a
@@ -13,6 +14,8 @@
 // keep a write in flight for ever: the owner then cancels the call by its context, which fails the
 // write.
 #pragma once
+
+#include <grpcpp/support/sync_stream.h>
 
 #include <cstddef>
 #include <deque>
@@ -58,7 +61,7 @@ class OutboundStream {
   // of which only the newest counts. A message in flight is never replaced.
   template <typename Same>
   SendResult SendOrReplace(Message&& message, Same same) {
-    const Message* start = nullptr;
+    Write start;
     {
       MutexLock lock(mutex_);
       if (closing_ || failed_) return SendResult::kClosed;
@@ -81,13 +84,13 @@ class OutboundStream {
       start = NextLocked();
     }
     // Outside the lock; nobody else can start one, because in_flight_ is set.
-    if (start != nullptr) reactor_->StartWrite(start);
+    Start(start);
     return SendResult::kQueued;
   }
 
   // The reaction of the reactor. After `ok == false` nothing more is written.
   void OnWriteDone(bool ok) {
-    const Message* start = nullptr;
+    Write start;
     Closed closed;
     bool flushed = false;
     {
@@ -100,12 +103,12 @@ class OutboundStream {
         DropLocked();
       }
       start = NextLocked();
-      if (start == nullptr && closing_) {
+      if (start.message == nullptr && closing_) {
         closed = std::exchange(closed_, nullptr);
         flushed = !failed_ && !dropped_;
       }
     }
-    if (start != nullptr) reactor_->StartWrite(start);
+    Start(start);
     // Last: the reactor may be gone when it returns.
     if (closed) closed(flushed);
   }
@@ -133,6 +136,19 @@ class OutboundStream {
     size_t bytes = 0;
   };
 
+  // What NextLocked found: null when there is nothing to start.
+  struct Write {
+    const Message* message = nullptr;
+    bool others_wait = false;
+  };
+
+  void Start(const Write& write) {
+    if (write.message == nullptr) return;
+    grpc::WriteOptions options;
+    if (write.others_wait) options.set_buffer_hint();
+    reactor_->StartWrite(write.message, options);
+  }
+
   void CloseQueue(Closed closed, bool drop) {
     Closed run;
     bool flushed = false;
@@ -151,12 +167,11 @@ class OutboundStream {
     if (run) run(flushed);
   }
 
-  // Message to write now, or null. Addresses in a deque stay valid while others come and go at its
-  // ends.
-  const Message* NextLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (in_flight_ || queue_.empty()) return nullptr;
+  // Addresses in a deque stay valid while others come and go at its ends.
+  Write NextLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (in_flight_ || queue_.empty()) return {};
     in_flight_ = true;
-    return &queue_.front().message;
+    return {&queue_.front().message, queue_.size() > 1};
   }
 
   void DropLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

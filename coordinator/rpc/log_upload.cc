@@ -67,9 +67,7 @@ void LogUpload::OnReadDone(bool ok) {
     } else if (incoming_.has_hello()) {
       HandleHello(incoming_.hello());
     } else if (incoming_.has_open() && node_.has_value()) {
-      google::protobuf::RepeatedPtrField<v1::LogFile> files;
-      files.Add()->Swap(incoming_.mutable_open());
-      OpenFiles(files, false);
+      OpenFiles(incoming_.open().files(), false);
     } else {
       Fail(absl::InvalidArgumentError("expected hello first, then chunk or open"));
     }

@@ -92,8 +92,9 @@ TEST_F(LogUploadTest, LeavesOutFilesThatTheNodeHasNoBusinessWith) {
 TEST_F(LogUploadTest, OpensFilesLater) {
   agent_->OpenUpload(key_, {});
   v1::UploadLogsRequest request;
-  *request.mutable_open()->mutable_key() = key_;
-  request.mutable_open()->set_rank(1);
+  v1::LogFile& file = *request.mutable_open()->add_files();
+  *file.mutable_key() = key_;
+  file.set_rank(1);
   ASSERT_TRUE(agent_->upload().Write(request));
   const v1::UploadLogsResponse response = agent_->ReadUpload();
   ASSERT_EQ(response.committed_size(), 1);

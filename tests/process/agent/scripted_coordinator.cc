@@ -167,7 +167,8 @@ grpc::Status ScriptedCoordinator::UploadLogs(grpc::ServerContext*, LogStream* st
         for (const v1::LogFile& file : incoming.hello().files())
           *response.add_committed() = CommittedLocked(file);
       } else if (incoming.has_open()) {
-        *response.add_committed() = CommittedLocked(incoming.open());
+        for (const v1::LogFile& file : incoming.open().files())
+          *response.add_committed() = CommittedLocked(file);
       } else if (incoming.has_chunk()) {
         const v1::LogChunk& chunk = incoming.chunk();
         std::string& log = state_.logs[{Id(chunk.file().key()), chunk.file().rank()}];

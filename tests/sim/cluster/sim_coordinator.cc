@@ -163,7 +163,7 @@ void SimCoordinator::OnUpload(Upload& upload, const v1::UploadLogsRequest& reque
   } else if (!upload.greeted) {
     Refuse(upload, "no hello");
   } else if (request.has_open()) {
-    OpenFile(upload, request.open());
+    for (const v1::LogFile& file : request.open().files()) OpenFile(upload, file);
   } else if (request.has_chunk()) {
     OnChunk(upload, request.chunk());
   }

@@ -181,8 +181,12 @@ TEST_F(LogShipperTest, AnnouncesFilesThatComeLater) {
   sink_->sent.clear();
   shipper_.AddFiles(kAttempt, {0, 1});
   shipper_.AddFiles(kAttempt, {0, 1});
-  ASSERT_EQ(sink_->sent.size(), 2u);
-  EXPECT_EQ(sink_->sent[1].open().rank(), 1u);
+  shipper_.AddFiles(kAttempt, {1, 2});
+  ASSERT_EQ(sink_->sent.size(), 2u) << "one message for all that are new, none for none";
+  ASSERT_EQ(sink_->sent[0].open().files_size(), 2);
+  EXPECT_EQ(sink_->sent[0].open().files(1).rank(), 1u);
+  ASSERT_EQ(sink_->sent[1].open().files_size(), 1);
+  EXPECT_EQ(sink_->sent[1].open().files(0).rank(), 2u);
   Committed(1, 0);
   Write(1, "abc");
   EXPECT_THAT(TakeChunks(), ElementsAre("1@0+3"));

@@ -22,10 +22,11 @@ struct TestMessage {
 // Keeps what it was told to write, and checks that there is one write at a time.
 class FakeReactor {
  public:
-  void StartWrite(const TestMessage* message) {
+  void StartWrite(const TestMessage* message, grpc::WriteOptions options) {
     EXPECT_FALSE(in_flight_) << "a second write in flight aborts the process";
     in_flight_ = true;
     written_.push_back(message->text);
+    held_back_.push_back(options.get_buffer_hint());
   }
   void Done(bool ok = true) {
     EXPECT_TRUE(in_flight_);
@@ -35,11 +36,14 @@ class FakeReactor {
   void Attach(OutboundStream<FakeReactor, TestMessage>* stream) { stream_ = stream; }
   bool in_flight() const { return in_flight_; }
   const std::vector<std::string>& written() const { return written_; }
+  // Whether the transport was told that more follows, message by message.
+  const std::vector<bool>& held_back() const { return held_back_; }
 
  private:
   OutboundStream<FakeReactor, TestMessage>* stream_ = nullptr;
   bool in_flight_ = false;
   std::vector<std::string> written_;
+  std::vector<bool> held_back_;
 };
 
 class OutboundStreamTest : public testing::Test {
@@ -65,6 +69,26 @@ TEST_F(OutboundStreamTest, WritesOneAtATimeInOrder) {
   EXPECT_FALSE(reactor_.in_flight());
   EXPECT_EQ(stream_.queued_messages(), 0u);
   EXPECT_EQ(stream_.queued_bytes(), 0u);
+}
+
+TEST_F(OutboundStreamTest, OnlyAMessageThatAnotherOneFollowsMayBeHeldBack) {
+  Send("a");
+  Send("b");
+  Send("c");
+  for (int i = 0; i < 3; ++i) reactor_.Done();
+  Send("d");
+  reactor_.Done();
+  EXPECT_THAT(reactor_.written(), ElementsAre("a", "b", "c", "d"));
+  EXPECT_THAT(reactor_.held_back(), ElementsAre(false, true, false, false));
+}
+
+TEST_F(OutboundStreamTest, TheLastMessageBeforeTheEndIsNotHeldBack) {
+  Send("a");
+  Send("b");
+  stream_.CloseAfterFlush([](bool) {});
+  reactor_.Done();
+  reactor_.Done();
+  EXPECT_THAT(reactor_.held_back(), ElementsAre(false, false));
 }
 
 TEST_F(OutboundStreamTest, IsBoundedByMessages) {
@@ -162,7 +186,7 @@ class ThreadedReactor {
     wake_.notify_all();
     thread_.join();
   }
-  void StartWrite(const TestMessage* message) {
+  void StartWrite(const TestMessage* message, grpc::WriteOptions) {
     std::lock_guard lock(mutex_);
     EXPECT_EQ(message_, nullptr);
     message_ = message;
