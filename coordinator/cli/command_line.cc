@@ -1,11 +1,13 @@
 #include "coordinator/cli/command_line.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 #include "common/base/annotate.h"
+#include "common/config/text.h"
 #include "coordinator/cli/exit_status.h"
 #include "coordinator/cli/names.h"
 
@@ -17,6 +19,28 @@ std::optional<int> ParseOrReport(Flags& flags, Arguments arguments, Reporter& re
   if (parsed.ok()) return std::nullopt;
   ReportError(parsed, reporter);
   reporter.Say("--help shows what this command takes");
+  return kExitUsage;
+}
+
+int RunSubcommand(std::string_view command, std::string_view about,
+                  std::span<const Subcommand> subcommands, Arguments arguments,
+                  Reporter& reporter) {
+  const std::string what = arguments.empty() ? "" : arguments[0];
+  std::vector<std::string_view> names;
+  for (const Subcommand& one : subcommands) {
+    if (one.name == what) return one.run(arguments.subspan(1), reporter);
+    names.push_back(one.name);
+  }
+  if (what == "--help" || what == "-h") {
+    return PrintResult(
+        fmt::format("usage: coordinator {} {} [flags]\n\n{} Each command has --help.\n", command,
+                    fmt::join(names, "|"), about),
+        reporter);
+  }
+  const std::string_view last = names.back();
+  names.pop_back();
+  reporter.Say(fmt::format("{}: expected {} or {}{}", command, fmt::join(names, ", "), last,
+                           what.empty() ? "" : ", got " + Quoted(what)));
   return kExitUsage;
 }
 

@@ -174,22 +174,16 @@ int Remove(Arguments arguments, Reporter& reporter) {
   return 0;
 }
 
+constexpr Subcommand kSubcommands[] = {{"install", Install}, {"remove", Remove}};
+
 }  // namespace
 
 int RunCompat(Arguments arguments, Reporter& reporter) {
-  const std::string what = arguments.empty() ? "" : arguments[0];
-  if (what == "install") return Install(arguments.subspan(1), reporter);
-  if (what == "remove") return Remove(arguments.subspan(1), reporter);
-  const std::string text =
-      "usage: coordinator compat install|remove [flags]\n"
-      "\n"
-      "Makes programs called deepspeed and gaudi_spawn.py for command lines that begin with these "
-      "names, or removes\nthem; docs/compat.md has what they take. Each command has --help.\n";
-  if (what == "--help" || what == "-h") return PrintResult(text, reporter);
-  reporter.Say(what.empty()
-                   ? "compat: expected install or remove"
-                   : fmt::format("compat: expected install or remove, got '{}'", Printable(what)));
-  return kExitUsage;
+  return RunSubcommand(
+      "compat",
+      "Makes programs called deepspeed and gaudi_spawn.py for command lines that "
+      "begin with these\nnames, or removes them; docs/compat.md has what they take.",
+      kSubcommands, arguments, reporter);
 }
 
 }  // namespace muster

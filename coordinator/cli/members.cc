@@ -3,10 +3,10 @@
 
 #include <ctime>
 
+#include "coordinator/cli/ask.h"
 #include "coordinator/cli/command.h"
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/exit_status.h"
-#include "coordinator/cli/place.h"
 #include "coordinator/cli/trust_view.h"
 
 namespace muster {
@@ -18,12 +18,11 @@ int RunMembers(Arguments arguments, Reporter& reporter) {
   AddOutputFlag(flags, &json);
   AddServerFlag(flags, &server);
   if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
-  absl::StatusOr<Place> place = FindCoordinator(server);
-  if (!place.ok()) return ReportError(place.status(), reporter);
-  const absl::StatusOr<v1::ListMembersResponse> members = place->client->ListMembers();
-  if (!members.ok()) return ReportError(members.status(), reporter);
-  return PrintResult(json ? MembersToJson(*members) : RenderMembers(*members, std::time(nullptr)),
-                     reporter);
+  return AskCoordinator(
+      server, reporter, [](Client& client) { return client.ListMembers(); },
+      [&](const v1::ListMembersResponse& members) {
+        return json ? MembersToJson(members) : RenderMembers(members, std::time(nullptr));
+      });
 }
 
 int RunRevoke(Arguments arguments, Reporter& reporter) {
@@ -52,13 +51,12 @@ int RunRevoke(Arguments arguments, Reporter& reporter) {
   }
   request.set_name(name);
   request.set_free_name(free_name);
-  absl::StatusOr<Place> place = FindCoordinator(server);
-  if (!place.ok()) return ReportError(place.status(), reporter);
-  const absl::StatusOr<v1::RevokeMemberResponse> done = place->client->RevokeMember(request);
-  if (!done.ok()) return ReportError(done.status(), reporter);
-  return PrintResult(fmt::format("{} {} is shut out: {} certificates, {} connections cut\n", kind,
-                                 name, done->certificates(), done->streams()),
-                     reporter);
+  return AskCoordinator(
+      server, reporter, [&](Client& client) { return client.RevokeMember(request); },
+      [&](const v1::RevokeMemberResponse& done) {
+        return fmt::format("{} {} is shut out: {} certificates, {} connections cut\n", kind, name,
+                           done.certificates(), done.streams());
+      });
 }
 
 }  // namespace muster

@@ -1,15 +1,14 @@
 // `coordinator token`: what lets nodes join.
 #include <fmt/format.h>
 
-#include <charconv>
+#include <limits>
 
-#include "common/base/annotate.h"
-#include "common/config/duration.h"
 #include "common/io/atomic_file.h"
+#include "coordinator/cli/ask.h"
 #include "coordinator/cli/command.h"
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/exit_status.h"
-#include "coordinator/cli/place.h"
+#include "coordinator/cli/run_flags.h"
 #include "coordinator/cli/trust_view.h"
 #include "coordinator/core/proto_time.h"
 
@@ -26,35 +25,21 @@ int Create(Arguments arguments, Reporter& reporter) {
   Flags flags("token create [flags]",
               "Makes a token with which nodes join the cluster. It is shown once: whoever has it "
               "can join.");
-  flags.Value(
-      "nodes", "N",
-      [&request](std::string_view value) -> std::string {
-        uint32_t count = 0;
-        const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
-        if (error != std::errc() || end != value.data() + value.size() || count == 0) {
-          return fmt::format("expected a number of nodes, got '{}'", value);
-        }
-        request.set_uses(count);
-        return "";
-      },
-      "how many can join with it (default 1)");
+  std::optional<int> nodes;
+  flags.Value("nodes", "N", SetInt(&nodes, 1, std::numeric_limits<int>::max()),
+              "how many can join with it (default 1)");
   flags.Text("name", "NODE", &name, "the only node that can join with it");
   flags.Text("network", "CIDR", &network, "the only network to join from, as 10.0.0.0/8");
-  flags.Value(
-      "ttl", "TIME",
-      [&request](std::string_view value) -> std::string {
-        const absl::StatusOr<Duration> life = ParseDuration(value);
-        if (!life.ok()) return std::string(MessageOf(life.status()));
-        *request.mutable_life() = ToProtoDuration(*life);
-        return "";
-      },
-      "how long it is good, as 30m or 2h (default 1h)");
+  std::optional<Duration> life;
+  flags.Value("ttl", "TIME", SetDuration(&life), "how long it is good, as 30m or 2h (default 1h)");
   std::string token_file;
   flags.Text("token-file", "FILE", &token_file,
              "write the token there, mode 0600, and do not show it; for `agent join --token-file`");
   AddOutputFlag(flags, &json);
   AddServerFlag(flags, &server);
   if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
+  if (nodes) request.set_uses(static_cast<uint32_t>(*nodes));
+  if (life) *request.mutable_life() = ToProtoDuration(*life);
   request.set_name(name);
   request.set_network(network);
   absl::StatusOr<Place> place = FindCoordinator(server);
@@ -80,11 +65,11 @@ int List(Arguments arguments, Reporter& reporter) {
   AddOutputFlag(flags, &json);
   AddServerFlag(flags, &server);
   if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
-  absl::StatusOr<Place> place = FindCoordinator(server);
-  if (!place.ok()) return ReportError(place.status(), reporter);
-  const absl::StatusOr<v1::ListTokensResponse> tokens = place->client->ListTokens();
-  if (!tokens.ok()) return ReportError(tokens.status(), reporter);
-  return PrintResult(json ? TokensToJson(*tokens) : RenderTokens(*tokens), reporter);
+  return AskCoordinator(
+      server, reporter, [](Client& client) { return client.ListTokens(); },
+      [&](const v1::ListTokensResponse& tokens) {
+        return json ? TokensToJson(tokens) : RenderTokens(tokens);
+      });
 }
 
 int Delete(Arguments arguments, Reporter& reporter) {
@@ -101,23 +86,14 @@ int Delete(Arguments arguments, Reporter& reporter) {
   return status.ok() ? 0 : ReportError(status, reporter);
 }
 
+constexpr Subcommand kSubcommands[] = {{"create", Create}, {"list", List}, {"delete", Delete}};
+
 }  // namespace
 
 int RunToken(Arguments arguments, Reporter& reporter) {
-  const std::string what = arguments.empty() ? "" : arguments[0];
-  if (what == "create") return Create(arguments.subspan(1), reporter);
-  if (what == "list") return List(arguments.subspan(1), reporter);
-  if (what == "delete") return Delete(arguments.subspan(1), reporter);
-  const std::string text =
-      "usage: coordinator token create|list|delete [flags]\n"
-      "\n"
-      "Tokens let nodes join the cluster: `agent join HOST:PORT TOKEN` on the node. Each command "
-      "has --help.\n";
-  if (what == "--help" || what == "-h") return PrintResult(text, reporter);
-  reporter.Say(what.empty()
-                   ? "token: expected create, list or delete"
-                   : fmt::format("token: expected create, list or delete, got '{}'", what));
-  return kExitUsage;
+  return RunSubcommand(
+      "token", "Tokens let nodes join the cluster: `agent join HOST:PORT TOKEN` on the node.",
+      kSubcommands, arguments, reporter);
 }
 
 }  // namespace muster

@@ -1,14 +1,10 @@
 // `coordinator user`: people who submit jobs over the network.
-#include <fmt/format.h>
-
 #include <ctime>
 
-#include "common/base/annotate.h"
-#include "common/config/duration.h"
+#include "coordinator/cli/ask.h"
 #include "coordinator/cli/command.h"
 #include "coordinator/cli/command_line.h"
-#include "coordinator/cli/exit_status.h"
-#include "coordinator/cli/place.h"
+#include "coordinator/cli/run_flags.h"
 #include "coordinator/cli/trust_view.h"
 #include "coordinator/core/proto_time.h"
 
@@ -27,25 +23,20 @@ int Add(Arguments arguments, Reporter& reporter) {
               "`coordinator join`. Ranks of this user's jobs run as NAME on nodes that allow it.");
   flags.Positional("NAME", &name);
   flags.Text("network", "CIDR", &network, "the only network to join from, as 10.0.0.0/8");
-  flags.Value(
-      "ttl", "TIME",
-      [&request](std::string_view value) -> std::string {
-        const absl::StatusOr<Duration> life = ParseDuration(value);
-        if (!life.ok()) return std::string(MessageOf(life.status()));
-        *request.mutable_life() = ToProtoDuration(*life);
-        return "";
-      },
-      "how long the token is good, as 30m or 2h (default 1h)");
+  std::optional<Duration> life;
+  flags.Value("ttl", "TIME", SetDuration(&life),
+              "how long the token is good, as 30m or 2h (default 1h)");
   AddOutputFlag(flags, &json);
   AddServerFlag(flags, &server);
   if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
+  if (life) *request.mutable_life() = ToProtoDuration(*life);
   request.set_name(name);
   request.set_network(network);
-  absl::StatusOr<Place> place = FindCoordinator(server);
-  if (!place.ok()) return ReportError(place.status(), reporter);
-  const absl::StatusOr<v1::CreateTokenResponse> token = place->client->CreateToken(request);
-  if (!token.ok()) return ReportError(token.status(), reporter);
-  return PrintResult(json ? NewTokenToJson(*token) : RenderNewToken(*token), reporter);
+  return AskCoordinator(
+      server, reporter, [&](Client& client) { return client.CreateToken(request); },
+      [&](const v1::CreateTokenResponse& token) {
+        return json ? NewTokenToJson(token) : RenderNewToken(token);
+      });
 }
 
 int List(Arguments arguments, Reporter& reporter) {
@@ -55,16 +46,15 @@ int List(Arguments arguments, Reporter& reporter) {
   AddOutputFlag(flags, &json);
   AddServerFlag(flags, &server);
   if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return *over;
-  absl::StatusOr<Place> place = FindCoordinator(server);
-  if (!place.ok()) return ReportError(place.status(), reporter);
-  const absl::StatusOr<v1::ListMembersResponse> members = place->client->ListMembers();
-  if (!members.ok()) return ReportError(members.status(), reporter);
-  v1::ListMembersResponse users;
-  for (const v1::Member& member : members->members()) {
-    if (member.kind() == v1::MEMBER_USER) *users.add_members() = member;
-  }
-  return PrintResult(json ? MembersToJson(users) : RenderMembers(users, std::time(nullptr)),
-                     reporter);
+  return AskCoordinator(
+      server, reporter, [](Client& client) { return client.ListMembers(); },
+      [&](const v1::ListMembersResponse& members) {
+        v1::ListMembersResponse users;
+        for (const v1::Member& member : members.members()) {
+          if (member.kind() == v1::MEMBER_USER) *users.add_members() = member;
+        }
+        return json ? MembersToJson(users) : RenderMembers(users, std::time(nullptr));
+      });
 }
 
 int Remove(Arguments arguments, Reporter& reporter) {
@@ -84,22 +74,15 @@ int Remove(Arguments arguments, Reporter& reporter) {
   return RunRevoke(words, reporter);
 }
 
+constexpr Subcommand kSubcommands[] = {{"add", Add}, {"list", List}, {"remove", Remove}};
+
 }  // namespace
 
 int RunUser(Arguments arguments, Reporter& reporter) {
-  const std::string what = arguments.empty() ? "" : arguments[0];
-  if (what == "add") return Add(arguments.subspan(1), reporter);
-  if (what == "list") return List(arguments.subspan(1), reporter);
-  if (what == "remove") return Remove(arguments.subspan(1), reporter);
-  const std::string text =
-      "usage: coordinator user add|list|remove [flags]\n"
-      "\n"
-      "People who submit jobs over the network. `user remove NAME` is `revoke user NAME`; with "
-      "--free-name the name can be added again. Each command has --help.\n";
-  if (what == "--help" || what == "-h") return PrintResult(text, reporter);
-  reporter.Say(what.empty() ? "user: expected add, list or remove"
-                            : fmt::format("user: expected add, list or remove, got '{}'", what));
-  return kExitUsage;
+  return RunSubcommand("user",
+                       "People who submit jobs over the network. `user remove NAME` is `revoke "
+                       "user NAME`; with --free-name the name can be added again.",
+                       kSubcommands, arguments, reporter);
 }
 
 }  // namespace muster
