@@ -68,6 +68,7 @@ v1::ExitStatus StatusOf(const internal::ShimRankExited& exited) {
   }
   status.set_oom_killed(exited.oom_killed());
   status.set_core_dumped(exited.core_dumped());
+  status.set_card_problem(exited.card_problem());
   return status;
 }
 

@@ -25,33 +25,42 @@ std::string Card(const internal::ShimCard& card) {
   return text;
 }
 
-void LookAtStatus(const internal::ShimCard& card, CardLook& look) {
-  if (card.status_path().empty()) return;
+// Empty text: ready.
+Problem LookAtStatus(const internal::ShimCard& card, bool* passes) {
+  *passes = false;
+  if (card.status_path().empty()) return {};
   std::string status;
   // On a simulated node it may have become a pipe, which must not hold the shim up.
   const UniqueFd fd(::open(card.status_path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   const std::error_code error = fd ? ReadFile(fd.get(), status, kStatusBytes)
                                    : std::error_code(errno, std::generic_category());
   while (!status.empty() && (status.back() == '\n' || status.back() == ' ')) status.pop_back();
-  if (!error && status == "Operational") return;
+  if (!error && status == "Operational") return {};
   // Both words are the driver's.
-  const bool passes = !error && (std::string_view(status).starts_with("In reset") ||
-                                 status == "In device creation");
-  look.may_pass = look.may_pass && passes;
-  look.problems.push_back(
-      {"card-status",
-       Card(card) + (error ? ": its status cannot be read: " + ErrnoText(error.value())
-                           : " is not ready, its status is \"" + Printable(status, 100) + "\"")});
+  *passes = !error &&
+            (std::string_view(status).starts_with("In reset") || status == "In device creation");
+  return {"card-status",
+          Card(card) + (error ? ": its status cannot be read: " + ErrnoText(error.value())
+                              : " is not ready, its status is \"" + Printable(status, 100) + "\"")};
 }
 
 }  // namespace
+
+std::string CardProblem(const internal::ShimCard& card) {
+  bool passes = false;
+  return LookAtStatus(card, &passes).message;
+}
 
 CardLook LookAtCards(const google::protobuf::RepeatedPtrField<internal::ShimCard>& cards) {
   CardLook look;
   std::vector<std::string> nodes;
   std::vector<const internal::ShimCard*> of_node;
   for (const internal::ShimCard& card : cards) {
-    LookAtStatus(card, look);
+    bool passes = false;
+    if (Problem problem = LookAtStatus(card, &passes); !problem.message.empty()) {
+      look.may_pass = look.may_pass && passes;
+      look.problems.push_back(std::move(problem));
+    }
     if (card.device_node().empty()) continue;
     nodes.push_back(card.device_node());
     of_node.push_back(&card);

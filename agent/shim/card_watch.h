@@ -17,6 +17,9 @@ struct CardLook {
   bool may_pass = true;
 };
 
+// What the driver says of a card that is not ready, in words; empty: it is ready, or does not say.
+std::string CardProblem(const internal::ShimCard& card);
+
 CardLook LookAtCards(const google::protobuf::RepeatedPtrField<internal::ShimCard>& cards);
 
 }  // namespace muster::shim

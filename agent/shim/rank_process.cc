@@ -164,6 +164,10 @@ void RankProcess::OnReaped(const siginfo_t& info) {
 
 void RankProcess::RecordEnd(internal::ShimRankExited exited) {
   if (ended_) return;
+  const bool well = exited.kind() == internal::ShimRankExited::CODE && exited.value() == 0;
+  if (!well && environment_.card_problem) {
+    exited.set_card_problem(environment_.card_problem(slot()));
+  }
   internal::ShimRecord record;
   *record.mutable_rank_exited() = std::move(exited);
   environment_.journal->Add(std::move(record), /*durable=*/true);

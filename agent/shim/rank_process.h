@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +36,8 @@ struct RankEnvironment {
   std::string working_directory;
   // Nothing: ranks run as the shim.
   std::optional<UserIds> user;
+  // What is wrong with the card in a slot, in words; empty: nothing. Not set: slots are no cards.
+  std::function<std::string(uint32_t slot)> card_problem;
   // Capacity wanted for each pipe.
   int pipe_bytes = 1 << 20;
   // Read buffer, one for all. Large: each read lets a rank that floods go on once, and so the fewer

@@ -67,6 +67,9 @@ Supervisor::Supervisor(internal::ShimBootstrap bootstrap, const Inherited& inher
   }
   environment_.working_directory = bootstrap_.working_directory();
   if (bootstrap_.has_run_as()) environment_.user = UserIdsOf(bootstrap_.run_as());
+  if (bootstrap_.slots_are_cards()) {
+    environment_.card_problem = [this](uint32_t slot) { return ProblemOfCard(slot); };
+  }
   containers_.Configure(bootstrap_);
   environment_.pipe_bytes = PipeBytesFor(static_cast<size_t>(bootstrap_.ranks_size()));
   environment_.buffer.reset(new char[RankEnvironment::kBufferBytes]);

@@ -77,6 +77,7 @@ class Supervisor {
 
   // supervisor_cards.cc: slots, and the cards that are waited for.
   void TakeSlots(SteadyTime now);
+  std::string ProblemOfCard(uint32_t slot) const;
 
   // supervisor_containers.cc
   void CheckImage();

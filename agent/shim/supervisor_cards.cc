@@ -51,4 +51,11 @@ void Supervisor::TakeSlots(SteadyTime now) {
   EndPrepare();
 }
 
+std::string Supervisor::ProblemOfCard(uint32_t slot) const {
+  for (const internal::ShimCard& card : bootstrap_.cards()) {
+    if (card.module_id() == slot) return CardProblem(card);
+  }
+  return "";
+}
+
 }  // namespace muster::shim

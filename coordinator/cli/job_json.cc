@@ -61,6 +61,7 @@ void AddStatus(const v1::ExitStatus& status, Json* json) {
   }
   out["oom_killed"] = status.oom_killed();
   out["core_dumped"] = status.core_dumped();
+  if (!status.card_problem().empty()) out["card_problem"] = status.card_problem();
 }
 
 Json NodeOf(const v1::JobNode& node) {

@@ -165,10 +165,29 @@ std::string Headline(const v1::Job& job) {
   return job.reason().empty() ? "failed" : job.reason();
 }
 
+// Cards that were not ready when their ranks ended. Of any node: the rank that fails first is often
+// one that waits for the rank whose card is gone.
+void AddCardProblems(const v1::Job& job, std::vector<std::string>* lines) {
+  constexpr size_t kMostTold = 8;
+  size_t found = 0;
+  for (const v1::JobNode& node : job.nodes()) {
+    for (const v1::JobRank& rank : job.ranks()) {
+      const std::string& problem = rank.status().card_problem();
+      if (rank.node_index() != node.index() || problem.empty() || ++found > kMostTold) continue;
+      lines->push_back(
+          fmt::format("hint: [{}] card of rank {}: {}", node.host(), rank.rank(), problem));
+    }
+  }
+  if (found > kMostTold) {
+    lines->push_back(fmt::format("hint: and {} more cards", found - kMostTold));
+  }
+}
+
 void AddHeadline(const v1::Job& job, const EndContext& context, std::vector<std::string>* lines) {
   lines->push_back(Headline(job));
   std::string hint = SignalHint(job.first_failure(), context);
   if (!hint.empty()) lines->push_back(std::move(hint));
+  AddCardProblems(job, lines);
 }
 
 void AddLastLines(const EndContext& context, std::vector<std::string>* lines) {

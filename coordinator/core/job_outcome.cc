@@ -68,7 +68,9 @@ internal::Outcome OutcomeOfRanks(const JobRecord& job, const AttemptRecord& atte
   if (decided) return StopOutcome(*attempt.stop);
   if (attempt.all_zero()) {
     return Make(Job::SUCCEEDED, Job::NONE, 0,
-                fmt::format("all {} ranks ended with 0", attempt.ranks.size()));
+                attempt.ranks.size() == 1
+                    ? std::string("the rank ended with 0")
+                    : fmt::format("all {} ranks ended with 0", attempt.ranks.size()));
   }
   return Make(Job::FAILED, Job::INTERNAL, kExitInternal,
               "every node reported to be done, but not every rank has an exit record");

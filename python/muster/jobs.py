@@ -94,6 +94,7 @@ class ExitStatus:
     exec_failure: Optional[ExecFailure]
     oom_killed: bool = False
     core_dumped: bool = False
+    card_problem: str = ""
 
     @classmethod
     def from_proto(cls, proto: types_pb2.ExitStatus) -> ExitStatus:
@@ -101,7 +102,7 @@ class ExitStatus:
         failure = proto.exec_failure
         return cls(proto.exit_code if what == "exit_code" else None, proto.signal if what == "signal" else None,
                    ExecFailure(failure.step, failure.error_number, failure.message) if what == "exec_failure" else None,
-                   proto.oom_killed, proto.core_dumped)
+                   proto.oom_killed, proto.core_dumped, proto.card_problem)
 
 
 def _status_of(message: Any) -> Optional[ExitStatus]:

@@ -163,6 +163,23 @@ TEST_F(RunCards, ACardInResetIsWaitedForAndThenRefused) {
       {"[node-1] card-status: module 1 (" + SimNode::PciAddress(1) + ")", "\"In reset\""});
 }
 
+TEST_F(RunCards, ACardThatWentIntoResetUnderItsRankIsTold) {
+  node_.AddCards({1, 0});
+  box_.Write("r.py", R"(import os, signal, sys
+if os.environ['RANK'] == '0':
+    signal.pause()
+with open('sim/sys/class/accel/accel0/device/status', 'w') as file:
+    file.write('In reset\n')
+sys.exit(3)
+)");
+  CommandRun run = Spawn("node-1 slots=2\n");
+  EXPECT_EQ(run.Wait(), 3) << run.err();
+  EXPECT_THAT(run.err(),
+              HasSubstr("hint: [node-1] card of rank 1: module 1 (" + SimNode::PciAddress(0) +
+                        ") is not ready, its status is \"In reset\""));
+  EXPECT_THAT(run.err(), Not(HasSubstr("card of rank 0")));
+}
+
 TEST_F(RunCards, ACardThatAProcessHoldsIsRefusedWithItsName) {
   node_.AddCards({0, 1});
   const int card = ::open(node_.NodePath(1).c_str(), O_RDONLY);

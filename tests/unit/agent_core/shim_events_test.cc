@@ -99,10 +99,12 @@ TEST(FactsOf, TranslatesEveryKindOfExit) {
   exited.set_kind(ShimRankExited::SIGNAL);
   exited.set_value(9);
   exited.set_oom_killed(true);
+  exited.set_card_problem("module 3 is not ready");
   const JournalFacts facts = FactsOf(TwoRanks(), record, {});
   EXPECT_EQ(facts.events(0).rank_exited().rank(), 3u);
   EXPECT_EQ(facts.events(0).rank_exited().status().signal(), 9);
   EXPECT_TRUE(facts.events(0).rank_exited().status().oom_killed());
+  EXPECT_EQ(facts.events(0).rank_exited().status().card_problem(), "module 3 is not ready");
   exited.set_kind(ShimRankExited::EXEC_FAILED);
   exited.set_value(2);
   exited.set_step("execve");

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/unit/cli/sample_job.h"
 
 namespace muster {
@@ -46,6 +48,29 @@ TEST(FailureReport, HintsAtTheOutOfMemoryKiller) {
   v1::ExitStatus status = Killed(9);
   status.set_oom_killed(true);
   EXPECT_THAT(FailureReport(FailedJob(status, 137), EndContext())[1], HasSubstr("oom_kill"));
+}
+
+TEST(FailureReport, TellsCardsThatWereNotReadyWhoeverFailedFirst) {
+  v1::Job job = FailedJob(Code(5), 5);
+  job.mutable_ranks(0)->mutable_status()->set_card_problem("module 4 is not ready");
+  EXPECT_THAT(FailureReport(job, EndContext()),
+              Contains("hint: [node-1] card of rank 0: module 4 is not ready"));
+}
+
+TEST(FailureReport, TellsNoMoreThanEightCards) {
+  v1::Job job = FailedJob(Code(5), 5);
+  const v1::JobRank rank = job.ranks(0);
+  for (uint32_t i = 0; i < 10; ++i) {
+    v1::JobRank& added = *job.add_ranks();
+    added = rank;
+    added.set_rank(4 + i);
+    added.mutable_status()->set_card_problem("is not ready");
+  }
+  const auto lines = FailureReport(job, EndContext());
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                          [](const std::string& line) { return line.ends_with("is not ready"); }),
+            8);
+  EXPECT_THAT(lines, Contains("hint: and 2 more cards"));
 }
 
 TEST(FailureReport, HintsAtSharedMemory) {
