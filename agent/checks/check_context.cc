@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "agent/core/compose.h"
 #include "agent/core/container.h"
 #include "common/io/unique_fd.h"
 
@@ -106,19 +107,12 @@ CheckContext MakeCheckContext(const InspectionRequest& request, const std::strin
   context.thorough = request.thorough;
   (void)::getrlimit(RLIMIT_MEMLOCK, &context.memlock);
   (void)::getrlimit(RLIMIT_NOFILE, &context.open_files);
-  if (request.bootstrap.ranks_size() == 0) return context;
-  if (request.launch.has_container()) {
-    // The environment and the limits of the engine's client are not those of ranks.
+  context.env = VariablesOfFirstRank(request.launch, request.bootstrap);
+  if (request.launch.has_container() && request.bootstrap.ranks_size() > 0) {
+    // The limits of the engine's client are not those of ranks.
     const internal::ShimRank& rank = request.bootstrap.ranks(0);
-    context.env = VariablesInContainer(request.launch, rank);
     TakeLimit(LimitInContainer(request.launch, rank, "memlock"), context.memlock);
     TakeLimit(LimitInContainer(request.launch, rank, "nofile"), context.open_files);
-  } else {
-    for (const std::string& pair : request.bootstrap.ranks(0).env()) {
-      const size_t equals = pair.find('=');
-      if (equals != std::string::npos)
-        context.env[pair.substr(0, equals)] = pair.substr(equals + 1);
-    }
   }
   return context;
 }

@@ -42,7 +42,7 @@ std::vector<std::string> AgentCore::ProposedAddresses(const JournalAttempt& atte
   context.home = options_.home;
   const absl::StatusOr<internal::ShimBootstrap> bootstrap = ComposeBootstrap(launch, context);
   const std::string interfaces =
-      bootstrap.ok() ? VariableOfFirstRank(*bootstrap, kSocketInterfaces) : "";
+      bootstrap.ok() ? VariableOfFirstRank(launch, *bootstrap, kSocketInterfaces) : "";
   if (!interfaces.empty()) addresses = network_.AddressesOf(interfaces);
   for (const std::string& address : options_.facts.addresses()) {
     if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) {

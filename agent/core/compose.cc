@@ -336,14 +336,24 @@ void ApplyPlacements(std::span<const v1::RankPlacement> placements,
   }
 }
 
-std::string VariableOfFirstRank(const internal::ShimBootstrap& bootstrap, std::string_view name) {
-  if (bootstrap.ranks().empty()) return "";
-  for (const std::string& pair : bootstrap.ranks(0).env()) {
-    if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=') {
-      return pair.substr(name.size() + 1);
-    }
+VariableMap VariablesOfFirstRank(const v1::LaunchSpec& launch,
+                                 const internal::ShimBootstrap& bootstrap) {
+  VariableMap variables;
+  if (bootstrap.ranks().empty()) return variables;
+  const internal::ShimRank& rank = bootstrap.ranks(0);
+  if (launch.has_container()) return VariablesInContainer(launch, rank);
+  for (const std::string& pair : rank.env()) {
+    const size_t equals = pair.find('=');
+    if (equals != std::string::npos) variables[pair.substr(0, equals)] = pair.substr(equals + 1);
   }
-  return "";
+  return variables;
+}
+
+std::string VariableOfFirstRank(const v1::LaunchSpec& launch,
+                                const internal::ShimBootstrap& bootstrap, std::string_view name) {
+  const VariableMap variables = VariablesOfFirstRank(launch, bootstrap);
+  const auto found = variables.find(name);
+  return found == variables.end() ? "" : found->second;
 }
 
 std::string CheckOfComposing(const absl::Status& error) {

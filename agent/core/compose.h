@@ -86,8 +86,13 @@ std::string CheckOfComposing(const absl::Status& error);
 // MASTER_ADDR and MASTER_PORT for ShimRun.
 internal::ShimRun ComposeRun(const v1::Rendezvous& rendezvous);
 
-// Value of an environment variable of the first rank; empty when it has none.
-std::string VariableOfFirstRank(const internal::ShimBootstrap& bootstrap, std::string_view name);
+// The variables of the first rank as its program gets them, but for what its image adds: in a
+// container those of the container, and not those of the engine's client.
+VariableMap VariablesOfFirstRank(const v1::LaunchSpec& launch,
+                                 const internal::ShimBootstrap& bootstrap);
+// Value of one of them; empty when there is none.
+std::string VariableOfFirstRank(const v1::LaunchSpec& launch,
+                                const internal::ShimBootstrap& bootstrap, std::string_view name);
 
 // True for variables that mean something to one user only: directories, sessions and sockets of a
 // login.

@@ -2,25 +2,22 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "agent/core/compose.h"
 #include "agent/devices/card_checks.h"
 
 namespace muster {
 namespace {
 
-// A driver that does not answer for so long is no reason to wait for it.
-constexpr std::chrono::seconds kLookLimit{3};
-
-// Value of a variable in a list of `NAME=value`; empty: not set.
-std::string ValueOf(const google::protobuf::RepeatedPtrField<std::string>& env,
-                    std::string_view name) {
-  for (const std::string& pair : env) {
-    if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=') {
-      return pair.substr(name.size() + 1);
-    }
+// What the container runtime that made the agent's own container had to say; empty: nothing.
+std::string RuntimeError(const std::vector<std::string>& environ) {
+  constexpr std::string_view kStart = "HABANA_RUNTIME_ERROR=";
+  for (const std::string& pair : environ) {
+    if (pair.starts_with(kStart)) return pair.substr(kStart.size());
   }
   return "";
 }
@@ -39,10 +36,9 @@ void CardInspector::Inspect(const InspectionRequest& request, Done done) {
   CardCheckOptions choices;
   // The shim of a start takes the leases, waits, and refuses then.
   choices.wait_follows = !request.thorough;
-  choices.runtime_error = ValueOf(
-      {cards_.options().environ.begin(), cards_.options().environ.end()}, "HABANA_RUNTIME_ERROR");
-  choices.host_network = !request.bootstrap.ranks().empty() &&
-                         ValueOf(request.bootstrap.ranks(0).env(), "HCCL_OVER_OFI") == "1";
+  choices.runtime_error = RuntimeError(cards_.options().environ);
+  choices.host_network =
+      VariableOfFirstRank(request.launch, request.bootstrap, "HCCL_OVER_OFI") == "1";
   // Whoever is first takes it: the look, or the end of its time.
   const auto waiting = std::make_shared<Done>(std::move(done));
   const auto answer = [this, alive = std::weak_ptr<int>(alive_),
@@ -59,15 +55,14 @@ void CardInspector::Inspect(const InspectionRequest& request, Done done) {
   if (!request.launch.slots_are_cards()) {
     return answer(CheckCards(request.launch, {}, {}, choices));
   }
-  loop_.PostAfter(kLookLimit, [answer, alive = std::weak_ptr<int>(alive_)] {
+  loop_.PostAfter(look_limit_, [answer, limit = look_limit_, alive = std::weak_ptr<int>(alive_)] {
     if (alive.expired()) return;
     v1::CheckResult late;
     late.set_check("cards");
     late.set_verdict(v1::WARN);
     late.set_message(
-        fmt::format("the cards could not be looked at within {} s, the driver does not "
-                    "answer",
-                    kLookLimit.count()));
+        fmt::format("the cards could not be looked at within {} ms, the driver does not answer",
+                    limit.count()));
     late.set_fix("look at the kernel's log (dmesg) on the node");
     answer({late});
   });

@@ -3,6 +3,7 @@
 // because that may block; lives on the loop thread otherwise. Launches without cards cost nothing.
 #pragma once
 
+#include <chrono>
 #include <memory>
 
 #include "agent/core/node_inspector.h"
@@ -14,8 +15,10 @@ namespace muster {
 
 class CardInspector final : public NodeInspector {
  public:
-  // Both outlive it.
-  CardInspector(EventLoop& loop, const CardReader& cards) : loop_(loop), cards_(cards) {}
+  // Both outlive it. `look_limit`: a driver that does not answer for so long is no reason to wait.
+  CardInspector(EventLoop& loop, const CardReader& cards,
+                std::chrono::milliseconds look_limit = std::chrono::seconds(3))
+      : loop_(loop), cards_(cards), look_limit_(look_limit) {}
   // Waits for a look that is under way.
   ~CardInspector() override = default;
   CardInspector(const CardInspector&) = delete;
@@ -26,6 +29,7 @@ class CardInspector final : public NodeInspector {
  private:
   EventLoop& loop_;
   const CardReader& cards_;
+  const std::chrono::milliseconds look_limit_;
   // Posted tasks look here whether the inspector still lives.
   std::shared_ptr<int> alive_ = std::make_shared<int>(0);
   // Made when needed.
