@@ -93,6 +93,15 @@ bool CheckContext::needs_efa() const {
 
 bool CheckContext::wants_efa() const { return needs_efa() || (thorough && has_efa()); }
 
+bool CheckContext::uses_host_nic() const { return EnvIsOn("HCCL_OVER_OFI") || wants_efa(); }
+
+bool CheckContext::is_ec2() const {
+  for (const char* file : {"sys_vendor", "board_vendor"}) {
+    if (ReadLine(std::string("/sys/class/dmi/id/") + file) == "Amazon EC2") return true;
+  }
+  return has_efa();
+}
+
 CheckContext MakeCheckContext(const InspectionRequest& request, const std::string& sysroot) {
   CheckContext context;
   context.sysroot = sysroot;

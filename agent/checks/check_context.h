@@ -60,6 +60,10 @@ struct CheckContext {
   bool needs_efa() const;
   // The same, or somebody wants to know.
   bool wants_efa() const;
+  // Ranks go through network cards of the host, or might.
+  bool uses_host_nic() const;
+  // The machine is an instance of AWS: its firmware says so, or it has EFA devices.
+  bool is_ec2() const;
 };
 
 // Without `interfaces`, which only some checks need.

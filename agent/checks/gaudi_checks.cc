@@ -1,41 +1,50 @@
 // What only matters where ranks have Gaudi cards.
 #include <fmt/format.h>
 
-#include "agent/checks/json_file.h"
+#include "agent/checks/network_files.h"
 #include "agent/checks/quick_checks.h"
-#include "common/base/annotate.h"
 
 namespace muster {
 namespace {
 
-constexpr char kMacFile[] = "/etc/habanalabs/macAddrInfo.json";
-constexpr char kNetFile[] = "/etc/habanalabs/gaudinet.json";
-constexpr char kOldNetFile[] = "/etc/gaudinet.json";
+// Files that variables name are those of users: the probe looks at them.
+bool IsUsual(const CheckContext& context, const char* variable) {
+  return context.Env(variable).empty();
+}
 
-// What is wrong with a file of JSON that is there, and with its `list` unless that is empty; empty
-// when nothing is, or it is not there.
-std::string Fault(const CheckContext& context, const char* path, const char* list) {
-  const std::optional<std::string> text = context.Read(path);
-  if (!text) return context.Exists(path) ? fmt::format("{} cannot be read", path) : "";
-  const absl::StatusOr<google::protobuf::Struct> object = ParseJsonObject(*text);
-  if (!object.ok()) return fmt::format("{} is no JSON: {}", path, MessageOf(object.status()));
-  if (*list == '\0') return "";
-  const auto found = object->fields().find(list);
-  if (found == object->fields().end() || !found->second.has_list_value()) {
-    return fmt::format("{} has no list {}", path, list);
-  }
-  return "";
+// What is wrong with a file of the node that is there.
+std::string Fault(const CheckContext& context, const char* path,
+                  std::string (*fault_of)(std::string_view, std::string_view)) {
+  if (const std::optional<std::string> text = context.Read(path)) return fault_of(path, *text);
+  return context.Exists(path) ? fmt::format("{} cannot be read", path) : "";
 }
 
 }  // namespace
 
+bool UsesLayer3(const CheckContext& context) {
+  if (!IsUsual(context, kNetVariable)) return true;
+  return context.Exists(kNetFile) || context.Exists(kOldNetFile);
+}
+
 v1::CheckResult CheckNetworkFiles(const CheckContext& context) {
-  for (const auto& [path, list] : {std::pair{kMacFile, ""}, std::pair{kNetFile, "NIC_NET_CONFIG"},
-                                   std::pair{kOldNetFile, "NIC_NET_CONFIG"}}) {
-    const std::string fault = Fault(context, path, list);
-    if (fault.empty()) continue;
+  std::string fault;
+  if (IsUsual(context, kMacVariable)) fault = Fault(context, kMacFile, FaultOfMacFile);
+  for (const char* path : {kNetFile, kOldNetFile}) {
+    if (fault.empty() && IsUsual(context, kNetVariable)) {
+      fault = Fault(context, path, FaultOfNetFile);
+    }
+  }
+  if (!fault.empty()) {
     return MakeResult("network-files", v1::FAIL, fault,
                       "write it anew with the tools of the driver, or take it away");
+  }
+  // Outside containers HCL can ask the driver instead, so this need not be the end.
+  if (context.multi_node() && !context.uses_host_nic() && UsesLayer3(context) &&
+      IsUsual(context, kMacVariable) && !context.Exists(kMacFile)) {
+    return MakeResult(
+        "network-files", v1::WARN,
+        fmt::format("the cards are on an L3 network, and {} is not there", kMacFile),
+        fmt::format("write it with the tools of the driver, or name it by {}", kMacVariable));
   }
   return MakeResult("network-files", v1::PASS, "", "");
 }

@@ -56,6 +56,8 @@ struct NameRules {
   bool ipv4_only = false;
 };
 
+constexpr NameRules kHcclRules{.exclusion = true, .ipv4_only = true};
+
 struct Choice {
   std::vector<const NetworkInterface*> matches;
   std::vector<std::string> unmatched;
@@ -83,7 +85,20 @@ Choice Choose(const CheckContext& context, std::string_view value, const NameRul
   return choice;
 }
 
-// FAIL unless one interface of those that `value` chooses can be used.
+// The best of those that were chosen, null: none can be used, with the first reason.
+const NetworkInterface* Usable(const Choice& choice, const NameRules& rules, std::string* reason) {
+  const NetworkInterface* usable = nullptr;
+  for (const NetworkInterface* one : choice.matches) {
+    const std::string_view why = WhyNot(*one, rules.ipv4_only);
+    if (why.empty()) {
+      if (usable == nullptr || (usable->loopback && !one->loopback)) usable = one;
+    } else if (reason->empty()) {
+      *reason = fmt::format("{} {}", one->name, why);
+    }
+  }
+  return usable;
+}
+
 // A job without cards may have no use for what its submitter's shell, or the agent, happened to
 // have.
 v1::CheckResult Soften(const CheckContext& context, std::string_view variable,
@@ -93,6 +108,7 @@ v1::CheckResult Soften(const CheckContext& context, std::string_view variable,
   return result;
 }
 
+// FAIL unless one interface of those that `value` chooses can be used.
 v1::CheckResult CheckChoice(const CheckContext& context, std::string_view check,
                             std::string_view variable, const NameRules& rules) {
   const std::string_view value = context.Env(variable);
@@ -102,15 +118,7 @@ v1::CheckResult CheckChoice(const CheckContext& context, std::string_view check,
       variable);
   const Choice choice = Choose(context, value, rules);
   std::string reason;
-  const NetworkInterface* usable = nullptr;
-  for (const NetworkInterface* one : choice.matches) {
-    const std::string_view why = WhyNot(*one, rules.ipv4_only);
-    if (why.empty()) {
-      if (usable == nullptr || (usable->loopback && !one->loopback)) usable = one;
-    } else if (reason.empty()) {
-      reason = fmt::format("{} {}", one->name, why);
-    }
-  }
+  const NetworkInterface* const usable = Usable(choice, rules, &reason);
   if (usable == nullptr) {
     return MakeResult(check, v1::FAIL,
                       fmt::format("{}={}: {}; {}", variable, value,
@@ -129,18 +137,27 @@ v1::CheckResult CheckChoice(const CheckContext& context, std::string_view check,
 
 // Comma list of beginnings of names, IPv4 only, never a port of a card. Unset: the first that does
 // not begin with lo, docker or tunl.
-v1::CheckResult CheckHcclInterface(const CheckContext& context) {
-  constexpr NameRules kRules{.exclusion = true, .ipv4_only = true};
-  if (!context.Env("HCCL_SOCKET_IFNAME").empty()) {
-    return Soften(context, "HCCL_SOCKET_IFNAME",
-                  CheckChoice(context, "hccl-interface", "HCCL_SOCKET_IFNAME", kRules));
+const NetworkInterface* HcclInterface(const CheckContext& context) {
+  if (const std::string_view value = context.Env("HCCL_SOCKET_IFNAME"); !value.empty()) {
+    std::string reason;
+    return Usable(Choose(context, value, kHcclRules), kHcclRules, &reason);
   }
   for (const NetworkInterface& one : context.interfaces) {
     const bool left_out = one.name.starts_with("lo") || one.name.starts_with("docker") ||
                           one.name.starts_with("tunl");
-    if (left_out || !WhyNot(one, true).empty()) continue;
+    if (!left_out && WhyNot(one, true).empty()) return &one;
+  }
+  return nullptr;
+}
+
+v1::CheckResult CheckHcclInterface(const CheckContext& context) {
+  if (!context.Env("HCCL_SOCKET_IFNAME").empty()) {
+    return Soften(context, "HCCL_SOCKET_IFNAME",
+                  CheckChoice(context, "hccl-interface", "HCCL_SOCKET_IFNAME", kHcclRules));
+  }
+  if (const NetworkInterface* const one = HcclInterface(context)) {
     return MakeResult("hccl-interface", v1::PASS,
-                      fmt::format("HCCL_SOCKET_IFNAME is not set: {}", one.name), "");
+                      fmt::format("HCCL_SOCKET_IFNAME is not set: {}", one->name), "");
   }
   return MakeResult("hccl-interface", v1::FAIL,
                     "HCCL_SOCKET_IFNAME is not set, and no interface besides lo, docker and tunl "

@@ -1,6 +1,7 @@
 #include "agent/checks/network_interfaces.h"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <climits>
 #include <memory>
 #include <string_view>
@@ -22,6 +24,16 @@ std::string DriverOf(const std::string& sysroot, const std::string& interface) {
   if (length <= 0) return "";
   const std::string_view path(target.data(), static_cast<size_t>(length));
   return std::string(path.substr(path.rfind('/') + 1));
+}
+
+std::string SubnetOf(in_addr address, const sockaddr* netmask) {
+  // Without a mask it is an address of its own.
+  uint32_t mask = UINT32_MAX;
+  if (netmask != nullptr) mask = reinterpret_cast<const sockaddr_in*>(netmask)->sin_addr.s_addr;
+  address.s_addr &= mask;
+  std::array<char, INET_ADDRSTRLEN> text = {};
+  ::inet_ntop(AF_INET, &address, text.data(), text.size());
+  return fmt::format("{}/{}", text.data(), std::popcount(mask));
 }
 
 struct FreeInterfaces {
@@ -53,6 +65,7 @@ std::vector<NetworkInterface> ReadNetworkInterfaces(const std::string& sysroot) 
     const auto& address = reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr;
     ::inet_ntop(AF_INET, &address, text.data(), text.size());
     one->ipv4.emplace_back(text.data());
+    one->subnets.push_back(SubnetOf(address, entry->ifa_netmask));
   }
   return found;
 }

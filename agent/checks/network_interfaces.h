@@ -12,6 +12,8 @@ struct NetworkInterface {
   bool loopback = false;
   // Numeric.
   std::vector<std::string> ipv4;
+  // Of each of `ipv4`, `10.0.1.0/24`.
+  std::vector<std::string> subnets;
   bool has_ipv6 = false;
   // Name of its kernel driver; empty for those without hardware.
   std::string driver;

@@ -7,6 +7,8 @@
 #include <array>
 #include <set>
 
+#include "agent/checks/network_files.h"
+#include "agent/checks/quick_checks.h"
 #include "agent/checks/traits.h"
 
 namespace muster {
@@ -15,6 +17,9 @@ namespace {
 constexpr char kPython[] = "python";
 constexpr char kLibfabric[] = "libfabric";
 constexpr char kEfaProviders[] = "efa";
+constexpr char kPingPong[] = "fi_pingpong";
+// Where the EFA installer puts its programs, which is not in everybody's PATH.
+constexpr char kEfaPrograms[] = "/opt/amazon/efa/bin";
 constexpr char kWrapper[] = "libhccl_ofi_wrapper.so";
 constexpr char kLate[] = "not known within 2 s";
 constexpr char kLateFix[] = "look at the file servers that the node uses, or skip the check";
@@ -57,11 +62,19 @@ bool IsPython(std::string_view program) {
   return program.substr(program.rfind('/') + 1).starts_with("python");
 }
 
-void AddProgram(internal::ProbeRequest& request, const char* name,
-                std::initializer_list<std::string> argv) {
+internal::ProbeProgram& AddProgram(internal::ProbeRequest& request, const char* name,
+                                   std::initializer_list<std::string> argv) {
   internal::ProbeProgram& program = *request.add_programs();
   program.set_name(name);
   for (const std::string& one : argv) program.add_argv(one);
+  return program;
+}
+
+internal::ProbeProgram& AddEfaProgram(internal::ProbeRequest& request, const char* name,
+                                      std::initializer_list<std::string> argv) {
+  internal::ProbeProgram& program = AddProgram(request, name, argv);
+  program.add_folders(kEfaPrograms);
+  return program;
 }
 
 class Judge {
@@ -80,6 +93,7 @@ class Judge {
     Paths("habana-files", false,
           "install the Habana software on this node, or set the variables "
           "as its /etc/profile.d/habanalabs.sh does");
+    NetworkFiles();
     Libraries();
     Programs();
     return std::move(findings_);
@@ -107,11 +121,14 @@ class Judge {
     std::set<std::string> unanswered;
     std::vector<std::string> faults;
     for (const internal::ProbePath& asked : plan_.request.paths()) {
-      if (asked.writable_folder() == writable) unanswered.insert(asked.path());
+      if (asked.writable_folder() == writable && !asked.with_text())
+        unanswered.insert(asked.path());
     }
     if (unanswered.empty()) return;
     for (const internal::ProbeReply& reply : answer_.replies) {
-      if (!reply.has_path() || unanswered.erase(reply.path().path()) == 0) continue;
+      if (!reply.has_path() || reply.path().with_text() ||
+          unanswered.erase(reply.path().path()) == 0)
+        continue;
       if (reply.path().reason().empty()) continue;
       faults.push_back(fmt::format("{}{}: {}", NameOf(reply.path().path()), reply.path().path(),
                                    reply.path().reason()));
@@ -135,6 +152,40 @@ class Judge {
       }
     }
     return "";
+  }
+
+  // Of the variables that are set: what HCL is told of the cards' ports.
+  void NetworkFiles() {
+    for (const internal::ProbePath& asked : plan_.request.paths()) {
+      if (!asked.with_text()) continue;
+      const auto reply = std::find_if(
+          answer_.replies.begin(), answer_.replies.end(), [&](const internal::ProbeReply& one) {
+            return one.has_path() && one.path().with_text() && one.path().path() == asked.path();
+          });
+      if (reply == answer_.replies.end()) {
+        Unknown("network-files");
+      } else {
+        Add(NetworkFile(reply->path()));
+      }
+    }
+  }
+
+  v1::CheckResult NetworkFile(const internal::ProbedPath& file) const {
+    const bool is_net = context_.Env(kNetVariable) == file.path();
+    const std::string shown =
+        fmt::format("{}={}", is_net ? kNetVariable : kMacVariable, file.path());
+    if (!file.reason().empty()) {
+      const bool needed =
+          context_.multi_node() && !context_.uses_host_nic() && (is_net || UsesLayer3(context_));
+      return MakeResult("network-files", needed ? v1::FAIL : v1::WARN,
+                        fmt::format("{}: {}", shown, file.reason()),
+                        "put the file there on every node, or unset the variable");
+    }
+    const std::string fault =
+        is_net ? FaultOfNetFile(shown, file.text()) : FaultOfMacFile(shown, file.text());
+    return fault.empty() ? MakeResult("network-files", v1::PASS, "", "")
+                         : MakeResult("network-files", v1::FAIL, fault,
+                                      "write it anew with the tools of the driver");
   }
 
   void Libraries() {
@@ -162,7 +213,10 @@ class Judge {
             return one.has_program() && one.program().name() == asked.name();
           });
       if (reply == answer_.replies.end()) {
-        Unknown(asked.name() == kEfaProviders ? "efa" : "software");
+        const bool is_efa = asked.name() == kEfaProviders || asked.name() == kPingPong;
+        Unknown(is_efa ? "efa" : "software");
+      } else if (asked.name() == kPingPong) {
+        findings_.traits.push_back(MakeTrait(kPingPong, reply->program().path()));
       } else if (asked.name() == kPython) {
         Python(reply->program());
       } else if (asked.name() == kLibfabric) {
@@ -260,6 +314,12 @@ ProbePlan PlanProbe(const CheckContext& context, const InspectionRequest& reques
         one.set_writable_folder(named.writable_folder);
       }
     }
+    for (const char* variable : {kMacVariable, kNetVariable}) {
+      if (context.cards == 0 || context.Env(variable).empty() || !wanted("network-files")) continue;
+      internal::ProbePath& one = *asked.add_paths();
+      one.set_path(std::string(context.Env(variable)));
+      one.set_with_text(true);
+    }
     if (context.EnvIsOn("HCCL_OVER_OFI") && wanted("ofi-wrapper")) asked.add_libraries(kWrapper);
   }
   const bool compares =
@@ -272,10 +332,14 @@ ProbePlan PlanProbe(const CheckContext& context, const InspectionRequest& reques
       AddProgram(asked, kPython, {interpreter, "-c", kPythonScript});
     }
     const bool host_nic = context.wants_efa() || context.EnvIsOn("HCCL_OVER_OFI");
-    if (host_nic) AddProgram(asked, kLibfabric, {"fi_info", "--version"});
+    if (host_nic) AddEfaProgram(asked, kLibfabric, {"fi_info", "--version"});
   }
   if (!in_image && context.wants_efa() && context.cards > 0 && wanted("efa")) {
-    AddProgram(asked, kEfaProviders, {"fi_info", "-p", "efa"});
+    AddEfaProgram(asked, kEfaProviders, {"fi_info", "-p", "efa"});
+  }
+  // For whoever tests the network afterwards.
+  if (!in_image && context.thorough && context.has_efa()) {
+    AddEfaProgram(asked, kPingPong, {"fi_pingpong"}).set_find_only(true);
   }
   if (plan.empty()) return plan;
   internal::ShimBootstrap& bootstrap = *asked.mutable_bootstrap();

@@ -29,6 +29,8 @@ std::vector<v1::CheckResult> RunQuickChecks(
 
 // network_checks.cc
 v1::CheckResult CheckHcclInterface(const CheckContext& context);
+// The one that HCCL takes; null: there is none that it can use.
+const NetworkInterface* HcclInterface(const CheckContext& context);
 v1::CheckResult CheckGlooInterface(const CheckContext& context);
 v1::CheckResult CheckNcclInterface(const CheckContext& context);
 v1::CheckResult CheckHostname(const CheckContext& context);
@@ -43,6 +45,8 @@ v1::CheckResult CheckSharedMemory(const CheckContext& context);
 v1::CheckResult CheckDisk(const CheckContext& context);
 // gaudi_checks.cc
 v1::CheckResult CheckNetworkFiles(const CheckContext& context);
+// The cards have IP addresses: HCL finds a gaudinet.json.
+bool UsesLayer3(const CheckContext& context);
 v1::CheckResult CheckDriver(const CheckContext& context);
 // machine_checks.cc
 v1::CheckResult CheckCpuGovernor(const CheckContext& context);

@@ -5,6 +5,8 @@
 
 #include <set>
 
+#include "agent/checks/quick_checks.h"
+
 namespace muster {
 namespace {
 
@@ -46,6 +48,16 @@ std::vector<v1::NodeTrait> QuickTraits(const CheckContext& context, bool own_mac
     traits.push_back(MakeTrait("firmware", OfCards(context, "fw_os_ver")));
     traits.push_back(MakeTrait("device-type", OfCards(context, "device_type")));
   }
+  if (context.uses_host_nic()) {
+    const NetworkInterface* const interface = HcclInterface(context);
+    // Where every address has a network of its own, routes lead between them.
+    if (interface != nullptr && !interface->loopback && !interface->subnets.empty() &&
+        !interface->subnets[0].ends_with("/32")) {
+      traits.push_back(MakeTrait("subnet", interface->subnets[0]));
+    }
+  } else if (context.cards > 0) {
+    traits.push_back(MakeTrait("scale-out", UsesLayer3(context) ? "L3" : "L2"));
+  }
   size_t variables = 0;
   for (auto it = context.env.lower_bound("HCCL_");
        it != context.env.end() && it->first.starts_with("HCCL_") && variables < kMaxVariables;
@@ -56,6 +68,12 @@ std::vector<v1::NodeTrait> QuickTraits(const CheckContext& context, bool own_mac
     ++variables;
   }
   return traits;
+}
+
+std::vector<v1::NodeTrait> InstanceTraits(const Ec2Instance& instance) {
+  return {MakeTrait("availability-zone", instance.availability_zone),
+          MakeTrait("placement-group", instance.placement_group),
+          MakeTrait("instance-type", instance.type)};
 }
 
 }  // namespace muster

@@ -88,6 +88,9 @@ struct AgentOptions {
   uint32_t uid = 0;
   uint32_t gid = 0;
   std::function<ContainerHost()> look_for_engines;
+  // Reads what the profile of the Habana software sets, before every launch on a node with cards;
+  // one small local file. Null: there is none.
+  std::function<std::vector<v1::EnvAssignment>()> read_profile;
   // Looks at the node before every launch. Null: nothing is looked at. Outlives the core.
   NodeInspector* inspector = nullptr;
   // Measures the network when somebody asks. Null: it is not measured. Outlives the core.

@@ -63,6 +63,7 @@ ComposeContext AgentCore::ContextFor(const v1::LaunchSpec& launch) const {
   }
   context.cards.assign(options_.facts.devices().devices().begin(),
                        options_.facts.devices().devices().end());
+  if (!context.cards.empty() && options_.read_profile) context.profile = options_.read_profile();
   context.fake_unkillable_rank = options_.fake_unkillable_rank;
   return context;
 }

@@ -133,11 +133,12 @@ std::optional<std::string> Expand(const v1::EnvAssignment& assignment, Scope& sc
 
 // Applies the assignments in order to `env`. A few lines like A=$A$A would fill the memory, so what
 // can never be executed is refused as soon as it is met.
-absl::Status Assign(const v1::LaunchSpec& launch, Scope& scope) {
+absl::Status Assign(const google::protobuf::RepeatedPtrField<v1::EnvAssignment>& assignments,
+                    Scope& scope) {
   Environment& env = scope.env;
   size_t bytes = 0;
   for (const auto& [name, value] : env) bytes += name.size() + value.size();
-  for (const v1::EnvAssignment& assignment : launch.env()) {
+  for (const v1::EnvAssignment& assignment : assignments) {
     std::optional<std::string> value = Expand(assignment, scope);
     if (!value.has_value()) {
       return absl::InvalidArgumentError(
@@ -190,12 +191,37 @@ void SetOwned(const v1::RankSpec& spec, const ComposeContext& context, Environme
   env["MUSTER_NODE"] = context.node.value();
 }
 
+// Images set these variables for all that runs in them; a service of a machine lacks what only
+// logins get.
+absl::Status FillFromProfile(const v1::LaunchSpec& launch, const ComposeContext& context,
+                             Scope& scope, internal::ShimBootstrap& bootstrap) {
+  if (context.cards.empty()) return absl::OkStatus();
+  google::protobuf::RepeatedPtrField<v1::EnvAssignment> missing;
+  for (const v1::EnvAssignment& assignment : context.profile) {
+    if (!scope.env.contains(assignment.name())) *missing.Add() = assignment;
+  }
+  if (absl::Status assigned = Assign(missing, scope); !assigned.ok()) return assigned;
+  for (const v1::EnvAssignment& assignment : missing) {
+    const bool job_decides = std::any_of(
+        launch.env().begin(), launch.env().end(),
+        [&](const v1::EnvAssignment& of_job) { return of_job.name() == assignment.name(); });
+    if (job_decides) continue;
+    internal::ShimFilled& filled = *bootstrap.add_filled();
+    filled.set_name(assignment.name());
+    filled.set_source(assignment.source());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AddEnvironments(const v1::LaunchSpec& launch, const ComposeContext& context,
                              internal::ShimBootstrap& bootstrap) {
   Environment env = Inherited(context.environ, context.user);
-  env.emplace("PYTHONUNBUFFERED", "1");
   Scope scope{.env = env, .home = context.user.self ? context.home : context.user.home};
-  if (absl::Status assigned = Assign(launch, scope); !assigned.ok()) return assigned;
+  if (absl::Status filled = FillFromProfile(launch, context, scope, bootstrap); !filled.ok()) {
+    return filled;
+  }
+  env.emplace("PYTHONUNBUFFERED", "1");
+  if (absl::Status assigned = Assign(launch.env(), scope); !assigned.ok()) return assigned;
   env["PWD"] = launch.working_directory();
   for (int i = 0; i < launch.ranks_size(); ++i) {
     Environment own = env;
@@ -225,7 +251,7 @@ absl::Status AddContainers(const v1::LaunchSpec& launch, const ComposeContext& c
   Scope scope{.env = env,
               .outer = &container.engine_env,
               .home = context.user.self ? context.home : context.user.home};
-  if (absl::Status assigned = Assign(launch, scope); !assigned.ok()) return assigned;
+  if (absl::Status assigned = Assign(launch.env(), scope); !assigned.ok()) return assigned;
   for (const std::string& text : scope.looked_outside) {
     bootstrap.add_warnings(fmt::format(
         "{}, which is taken from the agent's environment and not from the image's", text));

@@ -43,6 +43,8 @@ struct ComposeContext {
   std::string state;
   ContainerHost container_host;
   std::vector<v1::Device> cards;
+  // What the profile of the Habana software on this node sets, in order.
+  std::vector<v1::EnvAssignment> profile;
   // Time until the shim stops its ranks by itself unless it is renewed. Zero: never.
   std::chrono::milliseconds lease{0};
   // Test hook, passed on to the shim: the end of this rank is never believed.
@@ -54,6 +56,8 @@ struct ComposeContext {
 //      PWD and OLDPWD, and without MASTER_ADDR and MASTER_PORT, which come with ShimRun; for
 //      another user than the agent's own also without what belongs to the agent's user
 //      (IsPersonal), and with HOME, USER, LOGNAME and SHELL of that other user;
+//      On nodes with cards then `context.profile`, as far as layer 1 does not set its names; what
+//      is left of that in the end is told as `filled`;
 //   2. PYTHONUNBUFFERED=1 unless layer 1 sets it;
 //   3. `launch.env` in order. A variable part is its value so far in this same environment, else
 //      empty; the home part is the home directory of the user; literals are copied byte for byte;

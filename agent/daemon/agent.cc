@@ -13,6 +13,7 @@
 #include "agent/node/container_host.h"
 #include "agent/node/coordinator_socket.h"
 #include "agent/node/facts.h"
+#include "agent/node/habana_profile.h"
 #include "agent/supervise/cgroup.h"
 #include "common/base/annotate.h"
 #include "common/base/signal_names.h"
@@ -154,6 +155,7 @@ absl::Status Agent::Start() {
   options.uid = ::geteuid();
   options.gid = ::getegid();
   options.look_for_engines = [this] { return LookForEngines(config_.environ); };
+  options.read_profile = [this] { return ReadHabanaProfile(config_.sysroot); };
   options.fake_unkillable_rank = config_.fake_unkillable_rank;
   if (config_.ephemeral) options.ephemeral_after = kEphemeralAfter;
   options.pending_log_bytes = [this] { return shipper_->pending_bytes(); };
@@ -166,11 +168,18 @@ absl::Status Agent::Start() {
                  .allow_file = config_.allow_file,
                  .allowed = config_.allowed_users});
   probes_ = std::make_unique<ProbeRunner>(loop_, config_.shim_binary, config_.environ);
+  // A simulated node has no service of its own, and all agents of one job share the machine's.
+  const bool has_usual = config_.sysroot.empty() && !config_.ephemeral;
+  if (std::string endpoint = Ec2EndpointOf(config_.environ, has_usual ? kUsualEc2Endpoint : "");
+      !endpoint.empty()) {
+    ec2_ = std::make_unique<Ec2Metadata>(loop_, std::move(endpoint));
+  }
   node_checks_ =
       std::make_unique<NodeChecks>(loop_, *probes_,
                                    NodeChecksOptions{.sysroot = config_.sysroot,
                                                      .state_directory = config_.state_directory,
-                                                     .own_machine = !config_.ephemeral});
+                                                     .own_machine = !config_.ephemeral,
+                                                     .ec2 = ec2_.get()});
   card_inspector_ = std::make_unique<CardInspector>(loop_, *cards_);
   placing_ = std::make_unique<PlacingInspector>(
       loop_, [this] { return cards_->inventory(); }, config_.sysroot);

@@ -93,6 +93,7 @@ class Agent final : private AgentObserver {
   std::unique_ptr<SystemUserGate> users_;
   std::unique_ptr<ProbeRunner> probes_;
   // What looks at the node before every launch: each knows one thing.
+  std::unique_ptr<Ec2Metadata> ec2_;
   std::unique_ptr<NodeChecks> node_checks_;
   std::unique_ptr<CardInspector> card_inspector_;
   std::unique_ptr<PlacingInspector> placing_;

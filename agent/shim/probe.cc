@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <string_view>
@@ -18,11 +19,13 @@
 #include "agent/shim/supervisor.h"
 #include "agent/shim/text.h"
 #include "common/io/record_log.h"
+#include "common/io/unique_fd.h"
 
 namespace muster::shim {
 namespace {
 
 constexpr size_t kMaxRequestBytes = size_t{64} << 20;
+constexpr size_t kMaxTextBytes = 64 * 1024;
 
 bool ReadStdin(std::string& bytes) {
   char chunk[64 * 1024];
@@ -52,6 +55,22 @@ void Tell(const internal::ProbeReply& reply) {
 std::string TellEnv(const Strings& env, std::string_view name) {
   const auto value = FindEnv(env, name);
   return value ? std::string(*value) : "";
+}
+
+// The beginning of a file; what hangs is killed from outside.
+bool ReadText(const std::string& path, std::string& text) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd) return false;
+  char chunk[4096];
+  while (text.size() < kMaxTextBytes) {
+    const ssize_t count =
+        ::read(fd.get(), chunk, std::min(sizeof(chunk), kMaxTextBytes - text.size()));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return false;
+    if (count == 0) break;
+    text.append(chunk, static_cast<size_t>(count));
+  }
+  return true;
 }
 
 void Answer(const internal::ProbeRequest& request) {
@@ -100,11 +119,14 @@ internal::ProbedPath LookAtPath(const internal::ProbePath& path,
                                 const std::string& working_directory) {
   internal::ProbedPath result;
   result.set_path(path.path());
+  result.set_with_text(path.with_text());
   const std::string full =
       path.path().starts_with('/') ? path.path() : working_directory + "/" + path.path();
   struct stat info = {};
   if (!path.writable_folder()) {
     if (::stat(full.c_str(), &info) != 0 || ::faccessat(AT_FDCWD, full.c_str(), R_OK, AT_EACCESS)) {
+      result.set_reason(ErrnoText(errno));
+    } else if (path.with_text() && !ReadText(full, *result.mutable_text())) {
       result.set_reason(ErrnoText(errno));
     }
     return result;

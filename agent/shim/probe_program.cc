@@ -51,13 +51,19 @@ internal::ProbedProgram RunProgram(const internal::ProbeProgram& program, const 
   result.set_name(program.name());
   std::optional<std::string> path_variable;
   if (const auto value = FindEnv(env, "PATH")) path_variable = std::string(*value);
-  const ResolvedProgram resolved = ResolveProgram(program.argv_size() > 0 ? program.argv(0) : "",
-                                                  path_variable, working_directory);
+  const std::string name = program.argv_size() > 0 ? program.argv(0) : "";
+  ResolvedProgram resolved = ResolveProgram(name, path_variable, working_directory);
+  for (const std::string& folder : program.folders()) {
+    if (!resolved.path.empty()) break;
+    resolved.path = ResolveProgram(folder + "/" + name, path_variable, working_directory).path;
+  }
   if (resolved.path.empty()) {
     result.set_absent(true);
     result.set_reason(resolved.problem.message);
     return result;
   }
+  result.set_path(resolved.path);
+  if (program.find_only()) return result;
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     result.set_reason("pipe: " + ErrnoText(errno));

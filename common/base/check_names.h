@@ -46,6 +46,8 @@ inline constexpr std::array kCheckNames = {
     CheckName{"same-software",
               "kernel, Python, its packages and libfabric are the same everywhere"},
     CheckName{"same-environment", "HCCL_* variables are the same everywhere"},
+    CheckName{"same-network",
+              "nodes are in one subnet, zone and placement group, cards in one network"},
 };
 
 inline bool IsCheckName(std::string_view name) {

@@ -170,6 +170,19 @@ void AddThreads(const v1::RankPlacement& placement, v1::RankSpec& rank) {
   pair.set_value(fmt::format("{}", placement.omp_num_threads()));
 }
 
+// What the node has filled in because nobody had set it.
+void AddFilled(const StartedJob& job, const std::string& host, RankExplanation& shown) {
+  const auto found = job.filled.find(host);
+  if (found == job.filled.end()) return;
+  for (const FilledVariable& filled : found->second) {
+    ShownVariable variable;
+    variable.value = filled.value;
+    variable.layer = std::string(LayerName(v1::ENV_LAYER_AGENT));
+    variable.source = filled.source;
+    shown.variables.emplace(filled.name, std::move(variable));
+  }
+}
+
 // Keeps of both only the variables that are not the same in value and origin.
 void KeepDifferent(RankExplanation* a, RankExplanation* b) {
   for (auto it = a->variables.begin(); it != a->variables.end();) {
@@ -223,6 +236,7 @@ std::optional<RankExplanation> Explain(const v1::JobSpec& spec, const v1::Plan& 
       for (const ExplainedVariable& variable : ExplainRank(launch, own, rendezvous)) {
         shown.variables.emplace(variable.name, Show(variable));
       }
+      if (started) AddFilled(*started, node.host(), shown);
       return shown;
     }
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/filled_trait.h"
 #include "muster/v1/job.pb.h"
 
 namespace muster {
@@ -30,6 +31,8 @@ struct StartedJob {
   std::optional<v1::Rendezvous> rendezvous;
   // Of ranks, by number; of none whose node was not prepared.
   std::map<uint32_t, v1::RankPlacement> placements;
+  // Variables that nodes have filled in, by host.
+  std::map<std::string, std::vector<FilledVariable>> filled;
 };
 
 struct RankExplanation {

@@ -3,7 +3,9 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "common/base/filled_trait.h"
 #include "common/base/signal_names.h"
 #include "coordinator/cli/exit_status.h"
 #include "coordinator/cli/names.h"
@@ -73,6 +75,12 @@ Json NodeOf(const v1::JobNode& node) {
   json["problems"] = Json::array();
   for (const v1::Problem& problem : node.problems()) {
     json["problems"].push_back({{"check", problem.check()}, {"message", problem.message()}});
+  }
+  json["filled_env"] = Json::object();
+  for (const v1::NodeTrait& trait : node.report().traits()) {
+    const std::optional<FilledVariable> filled = ParseFilledTrait(trait.name(), trait.value());
+    if (filled)
+      json["filled_env"][filled->name] = {{"value", filled->value}, {"source", filled->source}};
   }
   return json;
 }

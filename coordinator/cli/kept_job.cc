@@ -46,6 +46,12 @@ absl::StatusOr<KeptJob> DescribeJob(const std::string& job_id, const JobRecord& 
   if (attempt != nullptr) {
     kept.started.attempt = attempt->number;
     kept.started.rendezvous = attempt->rendezvous;
+    for (const NodeProgress& node : attempt->nodes) {
+      for (const v1::NodeTrait& trait : node.report.traits()) {
+        std::optional<FilledVariable> filled = ParseFilledTrait(trait.name(), trait.value());
+        if (filled) kept.started.filled[node.host].push_back(*std::move(filled));
+      }
+    }
     for (size_t rank = 0; rank < attempt->ranks.size(); ++rank) {
       const std::optional<v1::RankPlacement>& placement = attempt->ranks[rank].placement;
       if (placement) kept.started.placements.emplace(static_cast<uint32_t>(rank), *placement);

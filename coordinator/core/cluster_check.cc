@@ -73,6 +73,7 @@ class Comparison {
       Same(trait, "same-software", trait, v1::WARN, "install the same version on all nodes");
     }
     Environment();
+    Network();
     Clocks();
     return std::move(results_);
   }
@@ -142,6 +143,20 @@ class Comparison {
           fmt::format("{} differs: {}", name.substr(4), Difference(values, "not set")),
           "set it in env or an env file of the job, which every node gets");
     }
+  }
+
+  void Network() {
+    Same("subnet", "same-network", "the subnet of the interface that HCCL uses", v1::WARN,
+         "set HCCL_SOCKET_IFNAME (node_env for single nodes) to interfaces of one network, or see "
+         "that routes lead between them");
+    Same("availability-zone", "same-network", "the availability zone", v1::WARN,
+         "launch all instances in one subnet: EFA does not reach another zone");
+    Same("placement-group", "same-network", "the placement group", v1::WARN,
+         "launch all instances in one cluster placement group");
+    // Cards that have addresses send through routers, the others on one segment: they do not meet.
+    Same("scale-out", "same-network", "the network of the cards (L3 with gaudinet.json, else L2)",
+         options_.cards ? v1::FAIL : v1::WARN,
+         "put a gaudinet.json on every node of an L3 network, and on none of an L2 one");
   }
 
   void Clocks() {

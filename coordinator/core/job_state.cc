@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "common/base/filled_trait.h"
 #include "coordinator/core/cluster_check.h"
 #include "coordinator/core/job_fold.h"
 #include "coordinator/core/proto_time.h"
@@ -116,8 +117,16 @@ void StartGang(JobRecord& job, const internal::GangStarted& event, WallTime time
   for (std::string& warning : FindingsOf(job, *attempt).warnings) {
     AddWarning(job, std::move(warning));
   }
-  // They were compared; nobody needs them any more.
-  for (NodeProgress& node : attempt->nodes) node.report.clear_traits();
+  // They were compared; nobody needs them any more, but for those that say where variables are
+  // from.
+  for (NodeProgress& node : attempt->nodes) {
+    auto& traits = *node.report.mutable_traits();
+    traits.erase(std::remove_if(traits.begin(), traits.end(),
+                                [](const v1::NodeTrait& trait) {
+                                  return !trait.name().starts_with(kFilledTrait);
+                                }),
+                 traits.end());
+  }
   attempt->rendezvous = event.rendezvous();
   if (std::string detour = DescribeDetour(*attempt, event.rendezvous().address());
       !detour.empty()) {

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/filled_trait.h"
 #include "coordinator/core/proto_time.h"
 
 namespace muster {
@@ -36,6 +37,9 @@ void ViewAttemptNode(const NodeProgress& node, uint32_t index, const NodeTable& 
   for (const v1::Problem& problem : node.problems) *out.add_problems() = problem;
   if (!node.report.results().empty()) {
     *out.mutable_report()->mutable_results() = node.report.results();
+  }
+  for (const v1::NodeTrait& trait : node.report.traits()) {
+    if (trait.name().starts_with(kFilledTrait)) *out.mutable_report()->add_traits() = trait;
   }
   if (attempt_over || node.settled()) return;
   const NodeEntry* entry = table.Find(node.node);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,27 @@ TEST_F(RunCards, RanksGetTheModulesAndNotTheIndexes) {
     EXPECT_THAT(run.out(), HasSubstr(line));
   }
   EXPECT_THAT(run.err(), Not(HasSubstr("not a group")));
+}
+
+TEST_F(RunCards, TheProfileOfTheNodeFillsWhatNobodySetsAndThatIsTold) {
+  node_.AddCards({0, 1});
+  for (const char* name : {"GC_KERNEL_PATH", "HABANA_LOGS"}) box_.Unset(name);
+  box_.Write("kernels.so", "");
+  node_.Write("/etc/profile.d/habanalabs.sh", "export GC_KERNEL_PATH=" + box_.Path("kernels.so") +
+                                                  "\nexport HABANA_LOGS=$(mktemp -d)\n");
+  box_.Write("env.py",
+             "import os\nprint(os.environ['GC_KERNEL_PATH'], os.environ.get('HABANA_LOGS'))\n");
+  box_.Write("job.yaml", "hosts: [{host: node-1, slots: 2}]\nscript: env.py\nlog_dir: logs\n");
+  CommandRun run = box_.Run({"submit", "--local", "--sysroot", "sim", "job.yaml"});
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr(box_.Path("kernels.so") + " None"));
+  const std::string job = std::filesystem::read_symlink(box_.Path("logs/latest"));
+  const auto status = nlohmann::json::parse(box_.Run({"status", job, "-o", "json"}).out());
+  const nlohmann::json& filled = status["nodes"][0]["filled_env"];
+  EXPECT_EQ(filled["GC_KERNEL_PATH"]["source"], "/etc/profile.d/habanalabs.sh:1");
+  EXPECT_EQ(filled["GC_KERNEL_PATH"]["value"], box_.Path("kernels.so"));
+  EXPECT_EQ(filled.size(), 1u);
+  EXPECT_THAT(box_.Run({"explain", job}).out(), HasSubstr("agent /etc/profile.d/habanalabs.sh:1"));
 }
 
 TEST_F(RunCards, EveryNodeHasATreeOfItsOwn) {

@@ -152,5 +152,36 @@ TEST_F(ProbeTest, AProgramThatIsMissingIsAnError) {
   EXPECT_THAT(answer.error, HasSubstr("/nowhere/muster-shim"));
 }
 
+TEST_F(ProbeTest, TheTextOfAFileIsToldWhenItIsAskedFor) {
+  std::ofstream(folder_.File("net.json")) << "{}";
+  std::ofstream(folder_.File("long")) << std::string(70'000, 'x');
+  for (const char* path : {"net.json", "long", "none"}) {
+    internal::ProbePath& one = *request_.add_paths();
+    one.set_path(path);
+    one.set_with_text(true);
+  }
+  const ProbeAnswer answer = Run();
+  ASSERT_EQ(answer.replies.size(), 4u);
+  EXPECT_EQ(answer.replies[0].path().text(), "{}");
+  EXPECT_EQ(answer.replies[1].path().text().size(), 65'536u);
+  EXPECT_THAT(answer.replies[2].path().reason(), HasSubstr("ENOENT"));
+}
+
+TEST_F(ProbeTest, ProgramsOutsideOfPathAreFoundInTheirFolders) {
+  const std::string program = folder_.File("fi_pingpong");
+  std::ofstream(program) << "#!/bin/sh\ntouch ran\n";
+  ASSERT_EQ(::chmod(program.c_str(), 0755), 0);
+  internal::ProbeProgram& one = *request_.add_programs();
+  one.add_argv("fi_pingpong");
+  one.add_folders("/nowhere");
+  one.add_folders(folder_.path());
+  one.set_find_only(true);
+  const ProbeAnswer answer = Run();
+  ASSERT_EQ(answer.replies.size(), 2u);
+  EXPECT_EQ(answer.replies[0].program().path(), program);
+  EXPECT_FALSE(answer.replies[0].program().absent());
+  EXPECT_NE(::access(folder_.File("ran").c_str(), F_OK), 0);
+}
+
 }  // namespace
 }  // namespace muster::testing

@@ -13,6 +13,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+constexpr char kGaudinet[] = R"({"NIC_NET_CONFIG": [{"NIC_MAC": "b0:fd:0b:00:00:01",
+    "NIC_IP": "192.168.100.1", "SUBNET_MASK": "255.255.255.0", "GATEWAY_MAC": "b0:fd:0b:00:00:ff"}]})";
+
 using MachineChecksTest = CheckTest;
 
 TEST_F(MachineChecksTest, EveryCheckHasANameThatCanBeSkipped) {
@@ -135,15 +138,41 @@ TEST_F(MachineChecksTest, ADriverThatIsSeenHasTheModulesThatPortsNeed) {
 TEST_F(MachineChecksTest, FilesOfTheNetworkMustBeJson) {
   context_.cards = 8;
   EXPECT_EQ(VerdictOf("network-files"), v1::PASS);
-  Put("/etc/habanalabs/gaudinet.json", R"({"NIC_NET_CONFIG": [{"NIC_MAC": "aa:bb"}]})");
+  Put("/etc/habanalabs/gaudinet.json", kGaudinet);
   EXPECT_EQ(VerdictOf("network-files"), v1::PASS);
+  Put("/etc/habanalabs/gaudinet.json", R"({"NIC_NET_CONFIG": [{"NIC_MAC": "aa:bb"}]})");
+  EXPECT_THAT(Run("network-files").message(), HasSubstr("entry 1 of NIC_NET_CONFIG has no NIC_IP"));
   Put("/etc/habanalabs/gaudinet.json", R"({"NIC_NET": []})");
   EXPECT_THAT(Run("network-files").message(), HasSubstr("has no list NIC_NET_CONFIG"));
-  Put("/etc/habanalabs/gaudinet.json", R"({"NIC_NET_CONFIG": [)");
+  Put("/etc/habanalabs/gaudinet.json", "{\"NIC_NET_CONFIG\":\n [}");
   EXPECT_EQ(VerdictOf("network-files"), v1::FAIL);
+  EXPECT_THAT(Run("network-files").message(),
+              HasSubstr("gaudinet.json is no JSON: parse error at line 2, column 3"));
   Put("/etc/habanalabs/gaudinet.json", R"({"NIC_NET_CONFIG": []})");
   Put("/etc/habanalabs/macAddrInfo.json", "oops");
   EXPECT_THAT(Run("network-files").message(), HasSubstr("macAddrInfo.json is no JSON"));
+}
+
+TEST_F(MachineChecksTest, OnAnL3NetworkAMissingMacFileIsAWarning) {
+  context_.cards = 8;
+  context_.node_count = 2;
+  EXPECT_EQ(VerdictOf("network-files"), v1::PASS);
+  Put("/etc/gaudinet.json", kGaudinet);
+  EXPECT_EQ(VerdictOf("network-files"), v1::WARN);
+  EXPECT_THAT(Run("network-files").message(), HasSubstr("macAddrInfo.json is not there"));
+  // Where it is named, the probe looks; over the host's network neither file counts.
+  context_.env["HCL_MAC_INFO_FILE"] = "/home/alice/mac.json";
+  EXPECT_EQ(VerdictOf("network-files"), v1::PASS);
+  context_.env = {{"HCCL_OVER_OFI", "1"}};
+  EXPECT_EQ(VerdictOf("network-files"), v1::PASS);
+}
+
+TEST_F(MachineChecksTest, FilesThatVariablesNameGoBeforeThoseOfTheNode) {
+  context_.cards = 8;
+  Put("/etc/habanalabs/gaudinet.json", "oops");
+  Put("/etc/habanalabs/macAddrInfo.json", "oops");
+  context_.env = {{"HCL_MAC_INFO_FILE", "/m"}, {"HCL_GAUDINET_CONFIG_FILE", "/g"}};
+  EXPECT_EQ(VerdictOf("network-files"), v1::PASS);
 }
 
 TEST_F(MachineChecksTest, ForcingTheHostMemoryIsAWarningWithCards) {

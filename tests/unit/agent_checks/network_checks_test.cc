@@ -124,5 +124,14 @@ TEST(ReadNetworkInterfaces, FindsTheLoopbackInterface) {
   EXPECT_TRUE(lo->loopback);
 }
 
+TEST(ReadNetworkInterfaces, KnowsTheSubnetOfEveryAddress) {
+  for (const NetworkInterface& one : ReadNetworkInterfaces("")) {
+    EXPECT_EQ(one.subnets.size(), one.ipv4.size()) << one.name;
+    if (one.ipv4 == std::vector<std::string>{"127.0.0.1"}) {
+      EXPECT_EQ(one.subnets[0], "127.0.0.0/8");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace muster::testing

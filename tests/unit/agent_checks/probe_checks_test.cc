@@ -170,5 +170,40 @@ TEST_F(ProbeChecksTest, AProbeThatCannotBeStartedIsAWarning) {
   EXPECT_THAT(findings.traits, IsEmpty());
 }
 
+TEST_F(ProbeChecksTest, FilesOfTheNetworkThatVariablesNameAreReadAsTheRanksWould) {
+  context_.cards = 8;
+  context_.env = {{"HCL_GAUDINET_CONFIG_FILE", "/g.json"}, {"HCL_MAC_INFO_FILE", "/m.json"}};
+  const ProbePlan plan = Plan();
+  ASSERT_EQ(plan.request.paths_size(), 2);
+  EXPECT_TRUE(plan.request.paths(1).with_text());
+  const auto told = [](const char* path, const char* reason, const char* text) {
+    internal::ProbeReply reply;
+    reply.mutable_path()->set_path(path);
+    reply.mutable_path()->set_reason(reason);
+    reply.mutable_path()->set_text(text);
+    reply.mutable_path()->set_with_text(true);
+    return reply;
+  };
+  ProbeFindings findings =
+      Judge({.replies = {told("/m.json", "", "{}"), told("/g.json", "", "{\"NIC_NET_CONFIG\": 1}")},
+             .complete = true,
+             .error = ""});
+  ASSERT_EQ(findings.results.size(), 2u);
+  EXPECT_EQ(findings.results[0].verdict(), v1::PASS);
+  EXPECT_EQ(findings.results[1].verdict(), v1::FAIL);
+  EXPECT_THAT(findings.results[1].message(),
+              HasSubstr("HCL_GAUDINET_CONFIG_FILE=/g.json has no list NIC_NET_CONFIG"));
+  const ProbeAnswer missing = {
+      .replies = {told("/m.json", "ENOENT", ""), told("/g.json", "ENOENT", "")},
+      .complete = true,
+      .error = ""};
+  EXPECT_EQ(Judge(missing).results[0].verdict(), v1::WARN);
+  context_.node_count = 2;
+  findings = Judge(missing);
+  EXPECT_EQ(findings.results[0].verdict(), v1::FAIL);
+  EXPECT_EQ(findings.results[1].verdict(), v1::FAIL);
+  EXPECT_EQ(Judge({.replies = {}, .complete = false, .error = ""}).results[1].verdict(), v1::WARN);
+}
+
 }  // namespace
 }  // namespace muster::testing

@@ -63,5 +63,38 @@ TEST_F(TraitsTest, AgentsOfALocalJobDoNotStandForTheirMachine) {
   EXPECT_THAT(Traits(false), Not(Contains(Key("hostname"))));
 }
 
+TEST_F(TraitsTest, TheSubnetIsToldWhereRanksUseTheHostsNetwork) {
+  context_.node_count = 2;
+  AddInterface("lo", "127.0.0.1");
+  AddInterface("ens5", "10.0.2.7");
+  context_.interfaces[1].subnets = {"10.0.2.0/24"};
+  EXPECT_THAT(Traits(), IsEmpty());
+  context_.env["HCCL_OVER_OFI"] = "1";
+  EXPECT_THAT(Traits(), Contains(Pair("subnet", "10.0.2.0/24")));
+  context_.env["HCCL_SOCKET_IFNAME"] = "lo";
+  EXPECT_THAT(Traits(), Not(Contains(Key("subnet"))));
+  context_.env["HCCL_SOCKET_IFNAME"] = "ens";
+  context_.interfaces[1].subnets = {"10.0.2.7/32"};
+  EXPECT_THAT(Traits(), Not(Contains(Key("subnet"))));
+}
+
+TEST_F(TraitsTest, CardsSayWhetherTheirNetworkHasRouters) {
+  context_.node_count = 2;
+  context_.cards = 8;
+  EXPECT_THAT(Traits(), Contains(Pair("scale-out", "L2")));
+  Put("/etc/gaudinet.json", "{}");
+  EXPECT_THAT(Traits(), Contains(Pair("scale-out", "L3")));
+  context_.env["HCCL_OVER_OFI"] = "1";
+  EXPECT_THAT(Traits(), Not(Contains(Key("scale-out"))));
+}
+
+TEST_F(TraitsTest, AnInstanceOfAwsIsKnownByItsFirmwareOrItsDevices) {
+  EXPECT_FALSE(context_.is_ec2());
+  Put("/sys/class/dmi/id/sys_vendor", "QEMU\n");
+  EXPECT_FALSE(context_.is_ec2());
+  Put("/sys/class/dmi/id/board_vendor", "Amazon EC2\n");
+  EXPECT_TRUE(context_.is_ec2());
+}
+
 }  // namespace
 }  // namespace muster::testing

@@ -295,5 +295,54 @@ TEST(ApplyPlacements, LeavesThreadsThatAreSetAndRanksOfOthers) {
   EXPECT_THAT(bootstrap.ranks(0).env(), Not(Contains("OMP_NUM_THREADS=3")));
 }
 
+ComposeContext WithProfile(std::vector<std::string> environ = {}) {
+  ComposeContext context = Context(std::move(environ));
+  context.cards.emplace_back();
+  v1::EnvAssignment& kernels = context.profile.emplace_back();
+  kernels.set_name("GC_KERNEL_PATH");
+  kernels.set_source("habanalabs.sh:2");
+  kernels.add_parts()->set_literal("/kernels.so:");
+  kernels.add_parts()->set_variable("MORE");
+  v1::EnvAssignment& logs = context.profile.emplace_back();
+  logs.set_name("HABANA_LOGS");
+  logs.add_parts()->set_home(true);
+  logs.add_parts()->set_literal("/.habana_logs");
+  return context;
+}
+
+TEST(ComposeBootstrap, FillsFromTheProfileWhatNeitherAgentNorJobSets) {
+  v1::LaunchSpec launch = OneRank();
+  EXPECT_THAT(EnvOf(launch, WithProfile({"MORE=/more.so"})),
+              AllOf(Contains("GC_KERNEL_PATH=/kernels.so:/more.so"),
+                    Contains("HABANA_LOGS=/home/alice/.habana_logs")));
+  const internal::ShimBootstrap filled = ComposeBootstrap(launch, WithProfile()).value();
+  ASSERT_EQ(filled.filled_size(), 2);
+  EXPECT_EQ(filled.filled(0).name(), "GC_KERNEL_PATH");
+  EXPECT_EQ(filled.filled(0).source(), "habanalabs.sh:2");
+}
+
+TEST(ComposeBootstrap, TheAgentsEnvironmentAndTheJobGoBeforeTheProfile) {
+  v1::LaunchSpec launch = OneRank();
+  v1::EnvAssignment& logs = Assign(launch, "HABANA_LOGS");
+  logs.add_parts()->set_variable("HABANA_LOGS");
+  logs.add_parts()->set_literal("/of-the-job");
+  const ComposeContext context = WithProfile({"GC_KERNEL_PATH=/own.so"});
+  EXPECT_THAT(EnvOf(launch, context),
+              AllOf(Contains("GC_KERNEL_PATH=/own.so"),
+                    Contains("HABANA_LOGS=/home/alice/.habana_logs/of-the-job")));
+  EXPECT_EQ(ComposeBootstrap(launch, context).value().filled_size(), 0);
+}
+
+TEST(ComposeBootstrap, TheProfileIsForNodesWithCardsAndNotForImages) {
+  v1::LaunchSpec launch = OneRank();
+  ComposeContext context = WithProfile();
+  context.cards.clear();
+  EXPECT_THAT(EnvOf(launch, context), Not(Contains(HasSubstr("GC_KERNEL_PATH"))));
+  context = WithProfile();
+  context.container_host.docker.program = "/usr/bin/docker";
+  launch.mutable_container()->set_image("train");
+  EXPECT_THAT(EnvOf(launch, context), Not(Contains(HasSubstr("GC_KERNEL_PATH"))));
+}
+
 }  // namespace
 }  // namespace muster

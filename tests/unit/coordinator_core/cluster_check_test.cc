@@ -51,6 +51,36 @@ TEST_F(CompareNodesTest, EqualNodesHaveNothingToTell) {
   EXPECT_THAT(Compared(), IsEmpty());
 }
 
+TEST_F(CompareNodesTest, NetworksThatAreNotOneAreToldWithTheirNodes) {
+  for (const char* host : {"n1", "n2"}) {
+    Add(host, {{"subnet", "10.0.1.0/24"},
+               {"availability-zone", "us-east-1a"},
+               {"placement-group", "train"},
+               {"instance-type", "dl1.24xlarge"}});
+  }
+  EXPECT_THAT(Compared(), IsEmpty());
+  Add("n3", {{"subnet", "10.0.2.0/24"},
+             {"availability-zone", "us-east-1b"},
+             {"placement-group", ""},
+             {"instance-type", "m5.large"}});
+  EXPECT_THAT(
+      Compared(),
+      ElementsAre("WARN same-network: the subnet of the interface that HCCL uses differs: "
+                  "10.0.1.0/24 on n1-2; 10.0.2.0/24 on n3",
+                  "WARN same-network: the availability zone differs: us-east-1a on n1-2; "
+                  "us-east-1b on n3",
+                  "WARN same-network: the placement group differs: train on n1-2; none on n3"));
+}
+
+TEST_F(CompareNodesTest, CardsOfAnL3AndOfAnL2NetworkDoNotMeet) {
+  options_.cards = true;
+  Add("n1", {{"scale-out", "L3"}});
+  Add("n2", {{"scale-out", "L3"}});
+  Add("n3", {{"scale-out", "L2"}});
+  EXPECT_THAT(Compared(), ElementsAre("FAIL same-network: the network of the cards (L3 with "
+                                      "gaudinet.json, else L2) differs: L3 on n1-2; L2 on n3"));
+}
+
 TEST_F(CompareNodesTest, DifferentVersionsNameTheNodes) {
   for (const char* host : {"n1", "n2", "n3"}) Add(host, {{"torch", "2.7.1"}});
   Add("n4", {{"torch", "2.6.0"}});
