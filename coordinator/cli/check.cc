@@ -18,6 +18,8 @@
 #include "coordinator/cli/job_assembly.h"
 #include "coordinator/cli/job_builder.h"
 #include "coordinator/cli/names.h"
+#include "coordinator/cli/pair_jobs.h"
+#include "coordinator/cli/ping_pong.h"
 #include "coordinator/cli/place.h"
 #include "coordinator/cli/run_job.h"
 #include "coordinator/daemon/machine.h"
@@ -173,11 +175,26 @@ int Check(Client& client, const v1::JobSpec& spec, const CheckFlags& flags, Repo
   }
   if (!status.ok()) return ReportError(status, reporter);
   found.Sort();
+  if (flags.network_rounds) {
+    PingPongHosts hosts = HostsForPingPong(GoodHosts(found, spec), found);
+    found.ping_pongs = RunPairs(
+        client, hosts.able, static_cast<uint32_t>(*flags.network_rounds), kPingPong,
+        [&](const v1::HostEntry& first, const v1::HostEntry& second) {
+          return PingPongJob(first, second, spec);
+        },
+        reporter);
+    for (PairResult& lacking : hosts.lacking) found.ping_pongs.push_back(std::move(lacking));
+  }
   if (!flags.demo_folder.empty()) {
     const auto demo_rounds = static_cast<uint32_t>(flags.network_rounds.value_or(1));
     const std::vector<v1::HostEntry> hosts = GoodHosts(found, spec);
     if (hosts.size() < 2) reporter.Say("hccl_demo needs two nodes that passed the checks");
-    found.demos = RunHcclDemo(client, hosts, demo_rounds, flags.demo_folder, spec, reporter);
+    found.demos = RunPairs(
+        client, hosts, demo_rounds, "hccl-demo",
+        [&](const v1::HostEntry& first, const v1::HostEntry& second) {
+          return DemoJob(first, second, flags.demo_folder, spec);
+        },
+        reporter);
   }
   const int printed = PrintResult(flags.json ? CheckToJson(found) : RenderCheck(found), reporter);
   if (printed != 0) return printed;
@@ -199,7 +216,7 @@ int CheckHere(v1::JobSpec spec, const CheckFlags& flags, Reporter& reporter) {
   }
   Client client((*standalone)->channel(), (*standalone)->channel(ChannelUse::kLogs));
   AwaitAgents(client, agents);
-  // Ranks of hccl_demo, if there are any, end when this command is gone.
+  // Ranks of tests between pairs, if there are any, end when this command is gone.
   spec.mutable_on_coordinator_loss()->mutable_stop_after()->set_seconds(
       Standalone::kStopAfter.count());
   const int status = Check(client, spec, flags, reporter);
@@ -239,7 +256,8 @@ int RunCheck(Arguments arguments, Reporter& reporter) {
   parser.Value("require", "NAMES", SetNames(&flags.require), "take warnings of these for failures");
   parser.Value("network", "ROUNDS", SetInt(&flags.network_rounds, 1, kMostRounds),
                "measure the network between pairs of nodes, with other partners in each\n"
-               "round; without a number: 1");
+               "round; without a number: 1. Nodes with EFA devices then run fi_pingpong,\n"
+               "each pair as a job");
   parser.Text("hccl-demo", "DIR", &flags.demo_folder,
               "then run DIR/run_hccl_demo.py (Habana's hccl_demo, in the same folder on every\n"
               "node) between pairs of nodes that passed, as ordinary jobs, in as many\n"

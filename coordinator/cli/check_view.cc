@@ -99,18 +99,22 @@ std::string RenderNetwork(const std::vector<v1::CheckedPair>& pairs) {
   return text;
 }
 
-std::string RenderDemos(const std::vector<DemoResult>& demos) {
-  if (demos.empty()) return "";
+std::string RenderPairs(std::string_view program, const std::vector<PairResult>& pairs) {
   std::string text;
   size_t passed = 0;
-  for (const DemoResult& demo : demos) {
-    if (demo.result.verdict() == v1::PASS) {
+  size_t tested = 0;
+  for (const PairResult& pair : pairs) {
+    if (!pair.second.empty()) ++tested;
+    if (pair.result.verdict() == v1::PASS) {
       ++passed;
     } else {
-      text += Line(fmt::format("{} <-> {}", demo.first, demo.second), demo.result);
+      text +=
+          Line(pair.second.empty() ? pair.first : fmt::format("{} <-> {}", pair.first, pair.second),
+               pair.result);
     }
   }
-  return fmt::format("hccl_demo: {} of {} pairs passed\n", passed, demos.size()) + text;
+  if (tested == 0) return text;
+  return fmt::format("{}: {} of {} pairs passed\n", program, passed, tested) + text;
 }
 
 Json ResultToJson(const v1::CheckResult& result) {
@@ -122,6 +126,18 @@ Json ResultToJson(const v1::CheckResult& result) {
           {"verdict", word},
           {"message", result.message()},
           {"fix", result.fix()}};
+}
+
+Json PairsToJson(const std::vector<PairResult>& pairs) {
+  Json list = Json::array();
+  for (const PairResult& pair : pairs) {
+    Json one = ResultToJson(pair.result);
+    one["hosts"] = Json::array({pair.first});
+    if (!pair.second.empty()) one["hosts"].push_back(pair.second);
+    one["job_id"] = pair.job_id.empty() ? Json(nullptr) : Json(pair.job_id);
+    list.push_back(std::move(one));
+  }
+  return list;
 }
 
 Json ResultsToJson(const v1::NodeReport& report) {
@@ -161,12 +177,13 @@ bool CheckedCluster::failed() const {
     return std::any_of(report.results().begin(), report.results().end(),
                        [](const auto& result) { return result.verdict() == v1::FAIL; });
   };
+  const auto pair_fails = [](const PairResult& pair) { return pair.result.verdict() == v1::FAIL; };
   return fails(cluster) ||
          std::any_of(
              nodes.begin(), nodes.end(),
              [&](const auto& node) { return !node.error().empty() || fails(node.report()); }) ||
-         std::any_of(demos.begin(), demos.end(),
-                     [](const auto& demo) { return demo.result.verdict() == v1::FAIL; }) ||
+         std::any_of(ping_pongs.begin(), ping_pongs.end(), pair_fails) ||
+         std::any_of(demos.begin(), demos.end(), pair_fails) ||
          std::any_of(pairs.begin(), pairs.end(),
                      [](const auto& pair) { return pair.result().verdict() == v1::FAIL; });
 }
@@ -190,7 +207,8 @@ std::string RenderCheck(const CheckedCluster& found) {
     }
   }
   for (const v1::CheckResult& result : found.cluster.results()) text += Line("all", result);
-  return text + RenderNetwork(found.pairs) + RenderDemos(found.demos);
+  return text + RenderNetwork(found.pairs) + RenderPairs("fi_pingpong", found.ping_pongs) +
+         RenderPairs("hccl_demo", found.demos);
 }
 
 std::string CheckToJson(const CheckedCluster& found) {
@@ -217,13 +235,8 @@ std::string CheckToJson(const CheckedCluster& found) {
     one["address"] = pair.has_rate() ? Json(pair.rate().address()) : Json(nullptr);
     json["network"].push_back(std::move(one));
   }
-  json["hccl_demo"] = Json::array();
-  for (const DemoResult& demo : found.demos) {
-    Json one = ResultToJson(demo.result);
-    one["hosts"] = {demo.first, demo.second};
-    one["job_id"] = demo.job_id;
-    json["hccl_demo"].push_back(std::move(one));
-  }
+  json["fi_pingpong"] = PairsToJson(found.ping_pongs);
+  json["hccl_demo"] = PairsToJson(found.demos);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -10,8 +10,9 @@
 
 namespace muster {
 
-// What came of hccl_demo between two hosts.
-struct DemoResult {
+// What came of a program that two hosts ran together (pair_jobs.h); `second` is empty where one
+// cannot.
+struct PairResult {
   std::string first;
   std::string second;
   std::string job_id;
@@ -23,7 +24,8 @@ struct CheckedCluster {
   std::vector<v1::CheckedNode> nodes;
   v1::NodeReport cluster;
   std::vector<v1::CheckedPair> pairs;
-  std::vector<DemoResult> demos;
+  std::vector<PairResult> ping_pongs;
+  std::vector<PairResult> demos;
 
   void Take(v1::CheckNodesResponse found);
   // By name, so that the order of answers does not show.
@@ -38,12 +40,13 @@ struct CheckedCluster {
 //   [node10] FAIL contact: no node serves it
 //   [all] WARN same-software: torch differs: 2.7.1 on node1-7,9; 2.6.0 on node8
 // then the network: a line for the whole, and one for each direction that is broken or slower than
-// half of the median; then hccl_demo alike.
+// half of the median; then fi_pingpong and hccl_demo alike.
 std::string RenderCheck(const CheckedCluster& found);
 
 // {"ok": ..., "nodes": [{"host", "node_id", "error", "results": [{"check", "verdict", "message",
 // "fix"}], "traits": {...}}], "cluster": [...], "network": [{"from", "to", "verdict", "message",
-// "bytes_per_second", "address"}], "hccl_demo": [{"hosts": [], "job_id", "verdict", "message"}]}
+// "bytes_per_second", "address"}], "fi_pingpong": [...], "hccl_demo": [{"hosts": [], "job_id",
+// "verdict", "message"}]}
 std::string CheckToJson(const CheckedCluster& found);
 
 }  // namespace muster

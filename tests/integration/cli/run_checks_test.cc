@@ -1,11 +1,14 @@
 // What nodes find before a start, seen by whoever starts a job, and `coordinator check`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/integration/sandbox/command_run.h"
+#include "tests/testing/metadata_server.h"
 #include "tests/testing/sim_node.h"
 
 namespace muster {
@@ -138,6 +141,99 @@ TEST_F(RunChecks, HcclDemoRunsAsAJobOnePerNode) {
       box_.Run({"check", "--local", "--hostfile", "hosts", "--hccl-demo", box_.Path("")});
   EXPECT_EQ(bad.Wait(), kNotStarted) << bad.err() << bad.out();
   EXPECT_THAT(bad.out(), HasSubstr("[node-1 <-> node-2] FAIL hccl-demo: "));
+}
+
+// Both ends of the real program meet at a port of the first.
+constexpr char kPingPong[] = R"(#!/usr/bin/python3
+import os, socket, subprocess, sys
+words = sys.argv[1:]
+assert words[:4] == ['-p', 'efa', '-e', 'rdm'] and words[5] == os.environ['MASTER_PORT'], words
+if words[4] == '-B':
+    if os.path.exists('BOX/broken'):
+        child = subprocess.Popen(['sleep', '1000'])
+        open('BOX/pid', 'w').write(str(child.pid))
+        sys.exit(3)
+    with socket.create_server(('', int(words[5]))) as server: server.accept()[0].sendall(b'pong')
+else:
+    assert words[4] == '-P', words
+    with socket.create_connection((words[6], int(words[5]))) as server: assert server.recv(4) == b'pong'
+    open('BOX/met', 'w').close()
+)";
+
+class RunPingPong : public RunChecks {
+ protected:
+  RunPingPong() {
+    box_.Hosts(2, 2);
+    node_.Write("/sys/class/infiniband/efa_0/node_type", "");
+    node_.Write("/dev/infiniband/uverbs0", "");
+    // No service of a cloud is asked by these tests.
+    box_.Set("AWS_EC2_METADATA_DISABLED", "true");
+  }
+  void WriteProgram() {
+    std::string text = kPingPong;
+    for (size_t at = 0; (at = text.find("BOX", at)) != std::string::npos;) {
+      text.replace(at, 3, box_.Path(""));
+    }
+    std::filesystem::create_directory(box_.Path("bin"));
+    box_.Write("bin/fi_pingpong", text);
+    ::chmod(box_.Path("bin/fi_pingpong").c_str(), 0755);
+    box_.Set("PATH", box_.Path("bin") + ":/usr/bin:/bin");
+  }
+  CommandRun Check(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {"check", "--local",   "--sysroot", "sim",        "--hostfile",
+                                      "hosts", "--network", "--skip",    "efa,memlock"};
+    words.insert(words.end(), more.begin(), more.end());
+    return box_.Run(words);
+  }
+
+  SimNode node_{box_.Path("sim")};
+};
+
+TEST_F(RunPingPong, NodesWithEfaSendToEachOther) {
+  WriteProgram();
+  CommandRun check = Check();
+  EXPECT_EQ(check.Wait(), 0) << check.err() << check.out();
+  EXPECT_THAT(check.out(), HasSubstr("fi_pingpong: 1 of 1 pairs passed"));
+  EXPECT_TRUE(box_.Has("met"));
+}
+
+TEST_F(RunPingPong, OneThatFailsIsToldAndLeavesNothingBehind) {
+  WriteProgram();
+  box_.Write("broken", "");
+  CommandRun check = Check();
+  EXPECT_EQ(check.Wait(), kNotStarted) << check.err();
+  EXPECT_THAT(check.out(), AllOf(HasSubstr("fi_pingpong: 0 of 1 pairs passed"),
+                                 HasSubstr("[node-1 <-> node-2] FAIL fi_pingpong: ")));
+  const int child = std::stoi(box_.Read("pid"));
+  EXPECT_NE(::kill(child, 0), 0);
+}
+
+TEST_F(RunPingPong, NodesWithoutTheProgramAreLeftOutAndSayHowToGetIt) {
+  box_.Set("PATH", "/usr/bin:/bin");
+  CommandRun check = Check();
+  EXPECT_EQ(check.Wait(), 0) << check.err() << check.out();
+  EXPECT_THAT(check.out(), AllOf(HasSubstr("[node-1] skipped fi_pingpong: "),
+                                 HasSubstr("libfabric-bin"), Not(HasSubstr("pairs passed"))));
+  node_.Remove("/sys/class/infiniband");
+  CommandRun without = Check();
+  EXPECT_EQ(without.Wait(), 0) << without.err();
+  EXPECT_THAT(without.out(), Not(HasSubstr("fi_pingpong")));
+}
+
+TEST_F(RunChecks, TheCloudIsAskedAboutItsInstances) {
+  testing::MetadataServer server;
+  server.Start();
+  SimNode node(box_.Path("sim"));
+  node.Write("/sys/class/dmi/id/sys_vendor", "Amazon EC2\n");
+  box_.Unset("AWS_EC2_METADATA_DISABLED");
+  box_.Set("AWS_EC2_METADATA_SERVICE_ENDPOINT", server.endpoint());
+  CommandRun check = box_.Run({"check", "--local", "--sysroot", "sim", "--hosts", "node-1", "-o",
+                               "json", "--skip", "memlock"});
+  EXPECT_EQ(check.Wait(), 0) << check.err() << check.out();
+  const nlohmann::json traits = nlohmann::json::parse(check.out())["nodes"][0]["traits"];
+  EXPECT_EQ(traits["availability-zone"], "us-east-1a");
+  EXPECT_EQ(traits["placement-group"], "train");
+  EXPECT_EQ(traits["instance-type"], "dl1.24xlarge");
 }
 
 TEST_F(RunChecks, RoundsOfTheNetworkTestMayBeLeftOut) {
