@@ -80,11 +80,12 @@ std::vector<std::string> CheckContext::List(std::string_view path) const {
   return names;
 }
 
-bool CheckContext::has_efa() const {
-  const std::vector<std::string> devices = List("/sys/class/infiniband");
-  return std::any_of(devices.begin(), devices.end(), [](const std::string& name) {
-    return name.starts_with("efa_") || name.starts_with("rdmap");
+std::vector<std::string> CheckContext::efa_devices() const {
+  std::vector<std::string> devices = List("/sys/class/infiniband");
+  std::erase_if(devices, [](const std::string& name) {
+    return !name.starts_with("efa_") && !name.starts_with("rdmap");
   });
+  return devices;
 }
 
 bool CheckContext::needs_efa() const {

@@ -54,8 +54,9 @@ struct CheckContext {
   // Names in a folder below `sysroot`, in order; none when it cannot be read.
   std::vector<std::string> List(std::string_view path) const;
 
-  // EFA devices are there.
-  bool has_efa() const;
+  // Names of the EFA devices that the driver has.
+  std::vector<std::string> efa_devices() const;
+  bool has_efa() const { return !efa_devices().empty(); }
   // Ranks will use EFA: FI_PROVIDER says so, or they have cards and the devices are there.
   bool needs_efa() const;
   // The same, or somebody wants to know.

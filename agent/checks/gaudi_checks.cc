@@ -1,6 +1,8 @@
 // What only matters where ranks have Gaudi cards.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "agent/checks/network_files.h"
 #include "agent/checks/quick_checks.h"
 
@@ -49,6 +51,39 @@ v1::CheckResult CheckNetworkFiles(const CheckContext& context) {
   return MakeResult("network-files", v1::PASS, "", "");
 }
 
+namespace {
+
+// "1.22" of "1.22.0-740" and of "hl-gaudi2-1.22.0-fw-61.0.2"; empty: it is not there.
+std::string ReleaseIn(std::string_view text, std::string_view start) {
+  const size_t at = text.find(start);
+  if (at == std::string_view::npos) return "";
+  text.remove_prefix(at + start.size());
+  const size_t dot = text.find('.');
+  if (dot == 0 || dot == std::string_view::npos) return "";
+  const size_t end = std::min(text.find_first_not_of("0123456789", dot + 1), text.size());
+  const bool is_number =
+      text.substr(0, dot).find_first_not_of("0123456789") == std::string_view::npos;
+  return is_number && end > dot + 1 ? std::string(text.substr(0, end)) : "";
+}
+
+// The release of the first card's firmware that says one.
+std::string FirmwareRelease(const CheckContext& context) {
+  for (const std::string& card : context.List("/sys/class/accel")) {
+    const std::string text =
+        context.ReadLine(fmt::format("/sys/class/accel/{}/device/fw_os_ver", card));
+    // hl-MODEL-RELEASE-fw-VERSION.
+    const size_t fw = text.find("-fw-");
+    const size_t model = text.find("hl-");
+    if (fw == std::string::npos || model == std::string::npos || model > fw) continue;
+    const size_t dash = text.rfind('-', fw - 1);
+    if (dash == std::string::npos) continue;
+    return ReleaseIn(std::string_view(text).substr(dash, fw - dash), "-");
+  }
+  return "";
+}
+
+}  // namespace
+
 v1::CheckResult CheckDriver(const CheckContext& context) {
   // There are cards, so there is a driver: one that cannot be seen from here.
   if (!context.Exists("/sys/module/habanalabs")) {
@@ -66,7 +101,16 @@ v1::CheckResult CheckDriver(const CheckContext& context) {
                         fmt::format("modprobe {}", module));
     }
   }
-  return MakeResult("driver", v1::PASS, context.ReadLine("/sys/module/habanalabs/version"), "");
+  const std::string version = context.ReadLine("/sys/module/habanalabs/version");
+  const std::string driver = ReleaseIn(version, "");
+  const std::string firmware = FirmwareRelease(context);
+  if (!driver.empty() && !firmware.empty() && driver != firmware) {
+    return MakeResult("driver", v1::WARN,
+                      fmt::format("the driver is of release {}, the firmware of the cards of {}",
+                                  driver, firmware),
+                      "install driver and firmware of one release (hl-fw-loader)");
+  }
+  return MakeResult("driver", v1::PASS, version, "");
 }
 
 }  // namespace muster

@@ -24,6 +24,17 @@ std::optional<KernelVersion> ParseKernel(const std::string& text) {
   return version;
 }
 
+// Adapters that the bus has, whether a driver has taken them or not.
+size_t CountEfaAdapters(const CheckContext& context) {
+  size_t count = 0;
+  for (const std::string& device : context.List("/sys/bus/pci/devices")) {
+    const std::string folder = "/sys/bus/pci/devices/" + device;
+    if (context.ReadLine(folder + "/vendor") != "0x1d0f") continue;
+    if (context.ReadLine(folder + "/device").starts_with("0xefa")) ++count;
+  }
+  return count;
+}
+
 bool HasUverbs(const CheckContext& context) {
   for (const std::string& name : context.List("/dev/infiniband")) {
     if (name.starts_with("uverbs")) return true;
@@ -59,9 +70,18 @@ v1::CheckResult CheckEfa(const CheckContext& context) {
   for (const char* variable : {"RDMAV_FORK_SAFE", "FI_EFA_USE_DEVICE_RDMA"}) {
     if (context.Env(variable) != "1") doubts.push_back(fmt::format("{} is not 1", variable));
   }
+  const size_t adapters = CountEfaAdapters(context);
+  if (const size_t devices = context.efa_devices().size(); devices < adapters) {
+    doubts.push_back(fmt::format("the kernel has {} of {} EFA adapters{}", devices, adapters,
+                                 context.Exists("/sys/module/efa") ? "" : ": no module efa"));
+  }
   const std::string_view path = context.Env("LD_LIBRARY_PATH");
-  for (const char* directory : {"/opt/amazon/efa/lib", "/usr/lib/habanalabs"}) {
-    if (context.cards > 0 && path.find(directory) == std::string_view::npos) {
+  for (const char* directory :
+       {"/opt/amazon/efa/lib", "/opt/amazon/openmpi/lib", "/usr/lib/habanalabs"}) {
+    // Open MPI counts only where it was installed; nothing of Muster uses it.
+    const bool counts =
+        !std::string_view(directory).ends_with("/openmpi/lib") || context.Exists(directory);
+    if (context.cards > 0 && counts && path.find(directory) == std::string_view::npos) {
       doubts.push_back(fmt::format("LD_LIBRARY_PATH has no {}", directory));
     }
   }
@@ -73,10 +93,11 @@ v1::CheckResult CheckEfa(const CheckContext& context) {
   }
   const std::vector<std::string>& all = faults.empty() ? doubts : faults;
   if (all.empty()) return MakeResult("efa", v1::PASS, "", "");
-  return MakeResult("efa", faults.empty() ? v1::WARN : v1::FAIL,
-                    fmt::format("{}", fmt::join(all, "; ")),
-                    faults.empty() ? "set them in an env file, as the EFA installer says"
-                                   : "install EFA and map its devices, or unset FI_PROVIDER");
+  return MakeResult(
+      "efa", faults.empty() ? v1::WARN : v1::FAIL, fmt::format("{}", fmt::join(all, "; ")),
+      faults.empty() ? "set variables in an env file, as the EFA installer says; load "
+                       "the module efa"
+                     : "install EFA and map its devices, or unset FI_PROVIDER");
 }
 
 }  // namespace muster

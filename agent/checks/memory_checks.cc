@@ -63,15 +63,25 @@ v1::CheckResult CheckHugePages(const CheckContext& context) {
   if (!meminfo) return MakeResult("hugepages", v1::SKIPPED, "not known", "");
   const std::string& text = *meminfo;
   uint64_t total = 0;
+  uint64_t unused = 0;
   uint64_t page_kib = 0;
   if (const size_t at = text.find("HugePages_Total:"); at != std::string::npos) {
     total = Number(std::string_view(text).substr(at));
+  }
+  if (const size_t at = text.find("HugePages_Free:"); at != std::string::npos) {
+    unused = Number(std::string_view(text).substr(at));
   }
   if (const size_t at = text.find("Hugepagesize:"); at != std::string::npos) {
     page_kib = Number(std::string_view(text).substr(at));
   }
   const uint64_t have = total * page_kib / 1024;
   const uint64_t want = kHugeMebibytesPerCard * context.cards;
+  if (have >= want && total > 0 && unused == 0 && context.needs_efa()) {
+    return MakeResult(
+        "hugepages", v1::WARN,
+        fmt::format("none of {} huge pages is free, and EFA takes its buffers there", total),
+        "end what holds them, or reserve more: sysctl vm.nr_hugepages");
+  }
   if (have >= want) return MakeResult("hugepages", v1::PASS, "", "");
   return MakeResult("hugepages", v1::WARN,
                     fmt::format("{} MiB of huge pages are reserved, {} cards want {} MiB ({} each)",

@@ -7,6 +7,7 @@
 #include <array>
 #include <set>
 
+#include "agent/checks/fi_info.h"
 #include "agent/checks/network_files.h"
 #include "agent/checks/quick_checks.h"
 #include "agent/checks/traits.h"
@@ -196,10 +197,12 @@ class Judge {
         return Add(MakeResult("ofi-wrapper", v1::PASS, reply.library().file(), ""));
       }
       const std::string_view path = context_.Env("LD_LIBRARY_PATH");
+      const bool told_to = context_.EnvIsOn("HCCL_OVER_OFI");
       return Add(MakeResult(
-          "ofi-wrapper", context_.cards > 0 ? v1::FAIL : v1::WARN,
-          fmt::format("HCCL_OVER_OFI=1 needs {}; not found with LD_LIBRARY_PATH={}: {}", kWrapper,
-                      path, fmt::join(reply.library().missing(), ", ")),
+          "ofi-wrapper", context_.cards > 0 && told_to ? v1::FAIL : v1::WARN,
+          fmt::format("{} needs {}; not found with LD_LIBRARY_PATH={}: {}",
+                      told_to ? "HCCL_OVER_OFI=1" : "HCCL over EFA", kWrapper, path,
+                      fmt::join(reply.library().missing(), ", ")),
           "build hccl_ofi_wrapper, and add its folder and those of libfabric to LD_LIBRARY_PATH in "
           "an env file, as LD_LIBRARY_PATH=$LD_LIBRARY_PATH:FOLDER"));
     }
@@ -258,31 +261,26 @@ class Judge {
       findings_.traits.push_back(MakeTrait("libfabric", ""));
       return;
     }
-    // "fi_info: 1.22.0" and "libfabric: 1.22.0".
-    const std::string& text = program.output();
-    const size_t at = text.find("libfabric: ");
-    const size_t begin = at == std::string::npos ? std::string::npos : at + 11;
-    const std::string version =
-        begin == std::string::npos ? "" : text.substr(begin, text.find('\n', begin) - begin);
-    findings_.traits.push_back(MakeTrait("libfabric", version.substr(0, 100)));
-    int major = 0;
-    int minor = 0;
-    if (std::sscanf(version.c_str(), "%d.%d", &major, &minor) != 2) return;
-    if (major == 1 && minor >= 16) return;
-    Add(MakeResult("efa", v1::WARN,
-                   fmt::format("libfabric {}: versions from 1.16.1 to before 2.0 work with Gaudi "
-                               "Direct over EFA, from 1.20 over verbs",
-                               version),
-                   "install another libfabric"));
+    const std::string version = LibfabricVersion(program.output());
+    findings_.traits.push_back(MakeTrait("libfabric", version));
+    const std::string fault = FaultOfLibfabric(version, context_.Env("FI_PROVIDER") == "verbs");
+    if (!fault.empty()) Add(MakeResult("efa", v1::WARN, fault, "install another libfabric"));
   }
 
   void Providers(const internal::ProbedProgram& program) {
     if (program.absent()) return;
-    if (program.reason().empty() && program.output().find("provider: efa") != std::string::npos) {
-      return;
+    const size_t providers =
+        program.reason().empty() ? CountReliableDomains(program.output(), "efa") : 0;
+    const size_t devices = context_.efa_devices().size();
+    if (providers == 0) {
+      Add(MakeResult("efa", v1::FAIL, "fi_info -p efa finds no provider with FI_EP_RDM",
+                     "install EFA, and map its devices into the container"));
+    } else if (providers < devices) {
+      Add(MakeResult(
+          "efa", v1::WARN,
+          fmt::format("fi_info -p efa finds {} of {} EFA devices", providers, devices),
+          "map all of /dev/infiniband into the container, and look at the kernel's log"));
     }
-    Add(MakeResult("efa", v1::FAIL, "fi_info -p efa finds no provider",
-                   "install EFA, and map its devices into the container"));
   }
 
   const CheckContext& context_;
@@ -320,7 +318,9 @@ ProbePlan PlanProbe(const CheckContext& context, const InspectionRequest& reques
       one.set_path(std::string(context.Env(variable)));
       one.set_with_text(true);
     }
-    if (context.EnvIsOn("HCCL_OVER_OFI") && wanted("ofi-wrapper")) asked.add_libraries(kWrapper);
+    const bool over_ofi = context.EnvIsOn("HCCL_OVER_OFI") ||
+                          (context.cards > 0 && context.multi_node() && context.needs_efa());
+    if (over_ofi && wanted("ofi-wrapper")) asked.add_libraries(kWrapper);
   }
   const bool compares =
       !in_image && (context.thorough || (context.cards > 0 && context.multi_node()));

@@ -100,6 +100,31 @@ TEST_F(MachineChecksTest, HugePagesPerCard) {
   EXPECT_EQ(result.fix(), "sysctl -w vm.nr_hugepages=17600");
 }
 
+TEST_F(MachineChecksTest, WithEfaSomeHugePagesMustBeFree) {
+  context_.cards = 1;
+  Put("/proc/meminfo", "HugePages_Total: 2200\nHugePages_Free: 0\nHugepagesize: 2048 kB\n");
+  EXPECT_EQ(VerdictOf("hugepages"), v1::PASS);
+  Put("/sys/class/infiniband/efa_0/node_type", "");
+  EXPECT_THAT(Run("hugepages").message(), HasSubstr("none of 2200 huge pages is free"));
+  Put("/proc/meminfo", "HugePages_Total: 2200\nHugePages_Free: 9\nHugepagesize: 2048 kB\n");
+  EXPECT_EQ(VerdictOf("hugepages"), v1::PASS);
+}
+
+TEST_F(MachineChecksTest, DriverAndFirmwareAreOfOneRelease) {
+  context_.cards = 8;
+  Put("/sys/module/habanalabs/version", "1.22.0-740\n");
+  Put("/sys/class/accel/accel0/device/fw_os_ver",
+      "Linux gaudi2 5.10.18-hl-gaudi2-1.22.1-fw-61.0.2-sec-9");
+  EXPECT_EQ(VerdictOf("driver"), v1::PASS);
+  Put("/sys/class/accel/accel0/device/fw_os_ver", "hl-gaudi2-1.20.0-fw-58.0.0");
+  EXPECT_EQ(VerdictOf("driver"), v1::WARN);
+  EXPECT_THAT(Run("driver").message(), AllOf(HasSubstr("release 1.22"), HasSubstr("of 1.20")));
+  for (const char* other : {"", "fw-58", "-fw-", "hl-fw-1", "hl-x-fw-1"}) {
+    Put("/sys/class/accel/accel0/device/fw_os_ver", other);
+    EXPECT_EQ(VerdictOf("driver"), v1::PASS) << other;
+  }
+}
+
 TEST_F(MachineChecksTest, WhatASimulatedNodeDoesNotHaveIsNotKnown) {
   context_.cards = 1;
   EXPECT_EQ(VerdictOf("hugepages"), v1::SKIPPED);
@@ -197,6 +222,13 @@ TEST_F(MachineChecksTest, EfaNeedsItsDevicesAndVariables) {
   EXPECT_EQ(VerdictOf("efa"), v1::PASS);
   Put("/proc/sys/kernel/osrelease", "5.4.0-1103-aws\n");
   EXPECT_THAT(Run("efa").message(), HasSubstr("kernel 5.4 is older"));
+  Put("/proc/sys/kernel/osrelease", "6.8.0-1103-aws\n");
+  EXPECT_EQ(VerdictOf("efa"), v1::PASS);
+  for (const char* adapter : {"0000:10:1b.0", "0000:20:1b.0"}) {
+    Put("/sys/bus/pci/devices/" + std::string(adapter) + "/vendor", "0x1d0f\n");
+    Put("/sys/bus/pci/devices/" + std::string(adapter) + "/device", "0xefa1\n");
+  }
+  EXPECT_THAT(Run("efa").message(), HasSubstr("the kernel has 1 of 2 EFA adapters: no module efa"));
 }
 
 }  // namespace

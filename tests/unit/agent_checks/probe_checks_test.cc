@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "agent/core/compose.h"
+#include "tests/testing/temp_folder.h"
 
 namespace muster::testing {
 namespace {
@@ -203,6 +206,57 @@ TEST_F(ProbeChecksTest, FilesOfTheNetworkThatVariablesNameAreReadAsTheRanksWould
   EXPECT_EQ(findings.results[0].verdict(), v1::FAIL);
   EXPECT_EQ(findings.results[1].verdict(), v1::FAIL);
   EXPECT_EQ(Judge({.replies = {}, .complete = false, .error = ""}).results[1].verdict(), v1::WARN);
+}
+
+class EfaProbeTest : public ProbeChecksTest {
+ protected:
+  EfaProbeTest() {
+    context_.sysroot = root_.path();
+    context_.cards = 8;
+    context_.node_count = 2;
+    launch_.add_argv("./train");
+    for (const char* device : {"efa_0", "efa_1"}) {
+      std::filesystem::create_directories(root_.File("sys/class/infiniband/") + device);
+    }
+  }
+  std::vector<std::string> JudgedOf(const std::string& providers) {
+    ProbeAnswer answer{.replies = {}, .complete = true, .error = ""};
+    answer.replies.emplace_back().mutable_library()->set_file("/w.so");
+    internal::ProbedProgram& version = *answer.replies.emplace_back().mutable_program();
+    version.set_name("libfabric");
+    version.set_output("libfabric: 1.22.0\n");
+    internal::ProbedProgram& program = *answer.replies.emplace_back().mutable_program();
+    program.set_name("efa");
+    program.set_output(providers);
+    std::vector<std::string> judged;
+    for (const v1::CheckResult& result : Judge(answer).results) {
+      judged.push_back(v1::Verdict_Name(result.verdict()) + " " + result.check() + " " +
+                       result.message());
+    }
+    return judged;
+  }
+
+  TempFolder root_;
+};
+
+TEST_F(EfaProbeTest, TheWrapperAndTheProgramsOfEfaAreLookedFor) {
+  const ProbePlan plan = Plan();
+  EXPECT_THAT(plan.request.libraries(), ElementsAre("libhccl_ofi_wrapper.so"));
+  ASSERT_EQ(plan.request.programs_size(), 2);
+  for (const internal::ProbeProgram& program : plan.request.programs()) {
+    EXPECT_THAT(program.folders(), ElementsAre("/opt/amazon/efa/bin"));
+  }
+}
+
+TEST_F(EfaProbeTest, EveryDeviceHasAProviderWithReliableDatagrams) {
+  constexpr char kOne[] = "provider: efa\n    domain: efa_0-rdm\n    type: FI_EP_RDM\n";
+  constexpr char kOther[] = "provider: efa\n    domain: efa_1-rdm\n    type: FI_EP_RDM\n";
+  EXPECT_THAT(JudgedOf(std::string(kOne) + kOther), ElementsAre("PASS ofi-wrapper /w.so"));
+  EXPECT_THAT(JudgedOf(kOne), ElementsAre("PASS ofi-wrapper /w.so",
+                                          "WARN efa fi_info -p efa finds 1 of 2 EFA devices"));
+  EXPECT_THAT(JudgedOf("provider: efa\n    domain: efa_0-dgrm\n    type: FI_EP_DGRAM\n"),
+              ElementsAre("PASS ofi-wrapper /w.so",
+                          "FAIL efa fi_info -p efa finds no provider with FI_EP_RDM"));
 }
 
 }  // namespace
