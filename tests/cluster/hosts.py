@@ -144,7 +144,7 @@ class Host:
 
     def start(self, argv: list[str], user: int = 0, cwd: str = "/home", **environment: str) -> Program:
         """Starts a program with a clean environment; it may be one of Muster's by its bare name."""
-        env = {"PATH": PATH, "LC_ALL": "C.UTF-8", "HOME": "/home/alice" if user else "/home/root", **environment}
+        env = {"PATH": PATH, "LC_ALL": "C.UTF-8", "AWS_EC2_METADATA_DISABLED": "true", "HOME": "/home/alice" if user else "/home/root", **environment}
         if user:
             env["XDG_RUNTIME_DIR"] = f"/run/user/{user}"
             argv = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--", *argv]

@@ -41,7 +41,7 @@ class Sandbox:
         self.folder = self._folder.name
         self._processes = []
         self.env = {name: value for name, value in os.environ.items() if not name.startswith(("MUSTER_", "XDG_", "PYTHON"))}
-        self.env.update(HOME=self.path("home"), MUSTER_LEASE_DIR=self.path("leases"), PATH=f"{BIN}:{os.environ['PATH']}",
+        self.env.update(AWS_EC2_METADATA_DISABLED="true", HOME=self.path("home"), MUSTER_LEASE_DIR=self.path("leases"), PATH=f"{BIN}:{os.environ['PATH']}",
                         MUSTER_CONFIG_DIR=self.path("config"), PYTHONPATH=PACKAGE, PYTHONDONTWRITEBYTECODE="1",
                         XDG_CONFIG_HOME=self.path("home/config"), XDG_STATE_HOME=self.path("home/state"))
         for name in ("home", "leases", "config", "home/config", "home/state"):

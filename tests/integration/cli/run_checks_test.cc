@@ -166,8 +166,6 @@ class RunPingPong : public RunChecks {
     box_.Hosts(2, 2);
     node_.Write("/sys/class/infiniband/efa_0/node_type", "");
     node_.Write("/dev/infiniband/uverbs0", "");
-    // No service of a cloud is asked by these tests.
-    box_.Set("AWS_EC2_METADATA_DISABLED", "true");
   }
   void WriteProgram() {
     std::string text = kPingPong;

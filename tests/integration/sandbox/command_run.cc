@@ -137,6 +137,8 @@ Sandbox::Sandbox() {
           {"MUSTER_LOCAL", "1"},
           {"MUSTER_LOCAL_DIR", Path("local")},
           {"MUSTER_LEASE_DIR", Path("leases")},
+          // Tests may run on an instance of AWS, whose metadata service is none of their business.
+          {"AWS_EC2_METADATA_DISABLED", "true"},
           {"MUSTER_TEST_MARK", path_}};
 }
 
