@@ -18,7 +18,7 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-constexpr size_t kMaxAnswerBytes = 16 * 1024;
+constexpr size_t kMaxAnswerBytes = size_t{16} * 1024;
 
 absl::Status Malformed(std::string_view what) {
   return absl::DataLossError(fmt::format("no answer that HTTP knows: {}", what));

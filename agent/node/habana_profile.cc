@@ -17,9 +17,9 @@
 namespace muster {
 namespace {
 
-constexpr size_t kMaxFileBytes = 64 * 1024;
+constexpr size_t kMaxFileBytes = size_t{64} * 1024;
 // Of one value; a path is shorter than 4 KiB.
-constexpr size_t kMaxValueBytes = 64 * 1024;
+constexpr size_t kMaxValueBytes = size_t{64} * 1024;
 constexpr std::array<std::string_view, 5> kNames = {"DATA_LOADER_AEON_LIB_PATH", "GC_KERNEL_PATH",
                                                     "HABANA_LOGS", "HABANA_PLUGINS_LIB_PATH",
                                                     "HABANA_SCAL_BIN_PATH"};

@@ -25,7 +25,7 @@ namespace muster::shim {
 namespace {
 
 constexpr size_t kMaxRequestBytes = size_t{64} << 20;
-constexpr size_t kMaxTextBytes = 64 * 1024;
+constexpr size_t kMaxTextBytes = size_t{64} * 1024;
 
 bool ReadStdin(std::string& bytes) {
   char chunk[64 * 1024];

@@ -16,7 +16,7 @@
 namespace muster::shim {
 namespace {
 
-constexpr size_t kMaxOutputBytes = 64 * 1024;
+constexpr size_t kMaxOutputBytes = size_t{64} * 1024;
 constexpr int kCannotExec = 127;
 
 std::vector<char*> Pointers(const Strings& strings) {
@@ -55,7 +55,9 @@ internal::ProbedProgram RunProgram(const internal::ProbeProgram& program, const 
   ResolvedProgram resolved = ResolveProgram(name, path_variable, working_directory);
   for (const std::string& folder : program.folders()) {
     if (!resolved.path.empty()) break;
-    resolved.path = ResolveProgram(folder + "/" + name, path_variable, working_directory).path;
+    std::string full = folder;
+    full.append("/").append(name);
+    resolved.path = ResolveProgram(full, path_variable, working_directory).path;
   }
   if (resolved.path.empty()) {
     result.set_absent(true);
