@@ -37,6 +37,14 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
   }
 }
 
+std::string NotStarted(const std::string& engine, int code) {
+  return engine + " did not start the container and ended with " + std::to_string(code) + ": ";
+}
+
+std::string Said(const std::string& engine, const std::string& said) {
+  return said.empty() ? "; " + engine + " gave no reason" : "; " + engine + " said: " + said;
+}
+
 }  // namespace
 
 bool IsDoubtful(const siginfo_t& info) {
@@ -49,15 +57,16 @@ bool IsDoubtful(const siginfo_t& info) {
 }
 
 internal::ShimRankExited EndOfClient(uint32_t rank, const std::string& engine,
-                                     const siginfo_t& info, const ContainerState& state) {
+                                     const siginfo_t& info, const ContainerState& state,
+                                     const std::string& said) {
   internal::ShimRankExited exited;
   exited.set_rank(rank);
   const bool by_signal = info.si_code != CLD_EXITED;
   const int code = by_signal ? 0 : info.si_status;
-  const auto fail = [&](int error_number, const std::string& message) {
+  const auto fail = [&](int error_number, const char* step, const std::string& message) {
     exited.set_kind(internal::ShimRankExited::EXEC_FAILED);
     exited.set_value(error_number);
-    exited.set_step("container");
+    exited.set_step(step);
     exited.set_message(message);
   };
   exited.set_kind(by_signal ? internal::ShimRankExited::SIGNAL : internal::ShimRankExited::CODE);
@@ -65,24 +74,31 @@ internal::ShimRankExited EndOfClient(uint32_t rank, const std::string& engine,
   if (by_signal) exited.set_core_dumped(info.si_code == CLD_DUMPED);
   if (state.known && state.exists && state.running) {
     if (!by_signal) {
-      fail(EIO, engine + " run ended with code " + std::to_string(code) +
-                    " while its container ran, which was then killed: it has no exit code of its "
-                    "own");
+      fail(EIO, "engine",
+           engine + " run ended with code " + std::to_string(code) +
+               " while its container ran, which was then killed: it has no exit code of its own" +
+               Said(engine, said));
     }
   } else if (state.known && state.exists && state.started) {
     exited.set_kind(internal::ShimRankExited::CODE);
     exited.set_value(state.exit_code);
     exited.set_core_dumped(false);
     exited.set_oom_killed(state.oom_killed);
-  } else if (code == kEngineFailed || (state.known && code == kNotExecutable) ||
-             (state.known && code == kNotFound)) {
-    const int error_number = code == kNotFound ? ENOENT : code == kNotExecutable ? EACCES : EIO;
-    fail(error_number,
-         engine + " did not start the container" +
-             (code == kNotFound        ? ": the program is not in the image"
-              : code == kNotExecutable ? ": the program in the image cannot be executed"
-                                       : "") +
-             " (code " + std::to_string(code) + "); its output says why");
+  } else if (code == kEngineFailed) {
+    fail(EIO, "engine",
+         NotStarted(engine, code) + "the engine failed, or refused an option" + Said(engine, said) +
+             " (try \"" + engine + " info\" on that node, and look at container.options)");
+  } else if (state.known && code == kNotExecutable) {
+    fail(EACCES, "container",
+         NotStarted(engine, code) + "the program in the image cannot be executed" +
+             Said(engine, said) +
+             " (it must be a program that the user of the job may execute in the image; a runtime "
+             "that fails ends so, too)");
+  } else if (state.known && code == kNotFound) {
+    fail(ENOENT, "container",
+         NotStarted(engine, code) + "the program is not in the image" + Said(engine, said) +
+             " (it is one of the image, not of the node; a runtime or a mount that is missing ends "
+             "so, too)");
   }
   return exited;
 }

@@ -30,9 +30,12 @@ struct ContainerState {
 
 // How a rank ended whose process, the engine's client, has ended: `info` is of waitid. The code of
 // the container where there is one, that of the client where that must be the same, and a failure
-// to start where the engine has not started anything. Pure.
+// to start where the engine has not started anything, told with `said`, the client's last words.
+// The step of such a failure is "engine" when it is the engine's own (its 125), else "container".
+// Pure.
 internal::ShimRankExited EndOfClient(uint32_t rank, const std::string& engine,
-                                     const siginfo_t& info, const ContainerState& state);
+                                     const siginfo_t& info, const ContainerState& state,
+                                     const std::string& said);
 
 // True when such an end does not tell how the container ended. Pure.
 bool IsDoubtful(const siginfo_t& info);

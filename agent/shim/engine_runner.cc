@@ -12,18 +12,8 @@ namespace muster::shim {
 namespace {
 
 constexpr size_t kMostOutputBytes = size_t{256} << 10;
-constexpr size_t kMostSaidBytes = 300;
 
 SteadyTime Now() { return std::chrono::steady_clock::now(); }
-
-// What an engine says is behind its last lines' warnings.
-std::string LastLine(const std::string& text) {
-  const size_t end = text.find_last_not_of(" \r\n");
-  if (end == std::string::npos) return "";
-  const size_t begin = text.rfind('\n', end);
-  return text.substr(begin == std::string::npos ? 0 : begin + 1,
-                     end - (begin == std::string::npos ? size_t(-1) : begin));
-}
 
 }  // namespace
 
@@ -121,8 +111,8 @@ void EngineRunner::Finish(Calls::iterator call, bool ok, const std::string& how)
   Result result{.ok = ok, .out = std::move(call->out), .problem = {}};
   if (!ok) {
     result.problem = call->what + " " + how;
-    const std::string said = LastLine(call->err);
-    if (!said.empty()) result.problem += ": " + Printable(said, kMostSaidBytes);
+    const std::string said = LastWords(call->err);
+    if (!said.empty()) result.problem += ": " + said;
   }
   Close(call->out_fd);
   Close(call->err_fd);

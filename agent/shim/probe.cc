@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,7 +74,8 @@ bool ReadText(const std::string& path, std::string& text) {
   return true;
 }
 
-void Answer(const internal::ProbeRequest& request) {
+// False when a program did not end in time; the rest is not looked at then.
+bool Answer(const internal::ProbeRequest& request, SteadyTime end) {
   const internal::ShimBootstrap& bootstrap = request.bootstrap();
   const std::string& directory = bootstrap.working_directory();
   static const Strings kNothing;
@@ -106,11 +108,14 @@ void Answer(const internal::ProbeRequest& request) {
     Tell(reply);
   }
   for (const internal::ProbeProgram& program : request.programs()) {
-    *reply.mutable_program() = RunProgram(program, env, directory);
+    std::optional<internal::ProbedProgram> ended = RunProgram(program, env, directory, end);
+    if (!ended) return false;
+    *reply.mutable_program() = *std::move(ended);
     Tell(reply);
   }
   reply.set_done(true);
   Tell(reply);
+  return true;
 }
 
 }  // namespace
@@ -159,6 +164,11 @@ int RunProbe() {
     return kExitBadBootstrap;
   }
   ::alarm(static_cast<unsigned>(request.limit_ms() / 1000) + 2);
+  // A little before the agent kills this process: what programs have started is killed here, where
+  // it is known, in whatever session it is.
+  const SteadyTime end =
+      std::chrono::steady_clock::now() + milliseconds(request.limit_ms() - request.limit_ms() / 8);
+  (void)::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   if (request.bootstrap().has_run_as()) {
     const internal::ShimRunAs& user = request.bootstrap().run_as();
     if (const char* const failed = BecomeUser(UserIdsOf(user))) {
@@ -171,8 +181,7 @@ int RunProbe() {
     // Another user is another process to the kernel, which forgets this.
     (void)::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   }
-  Answer(request);
-  return 0;
+  return Answer(request, end) ? 0 : 1;
 }
 
 }  // namespace muster::shim

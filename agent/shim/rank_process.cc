@@ -17,6 +17,7 @@ namespace {
 
 // What is read of one pipe after the end of everything that may write to it; pipes hold at most 1
 // MiB.
+constexpr size_t kSaidBytes = 2048;
 constexpr size_t kDrainBytes = size_t{4} << 20;
 
 int64_t WallNs() {
@@ -247,10 +248,26 @@ bool RankProcess::ReadOnce(UniqueFd& fd, FrameKind stream, size_t max_bytes, siz
   if (result < 0) return errno == EAGAIN || errno == EINTR;
   if (result == 0) return false;
   count = static_cast<size_t>(result);
+  if (stream == FrameKind::kStderr && !container().empty()) {
+    said_.append(environment_.buffer.get(), count);
+    if (said_.size() > kSaidBytes) said_.erase(0, said_.size() - kSaidBytes);
+  }
   log_.Write(stream, {environment_.buffer.get(), count}, WallNs(),
              std::chrono::steady_clock::now());
   environment_.growth->Note(number(), log_.fixed_bytes());
   return true;
+}
+
+std::string RankProcess::LastWordsOfClient() {
+  // It has ended: what it wrote is here or in the pipe.
+  size_t count = 0;
+  for (size_t total = 0; stderr_ && total < kDrainBytes; total += count) {
+    if (!ReadOnce(stderr_, FrameKind::kStderr, RankEnvironment::kBufferBytes, count)) {
+      CloseStream(stderr_);
+    }
+    if (count == 0) break;
+  }
+  return LastWords(said_);
 }
 
 void RankProcess::CloseStream(UniqueFd& fd) {

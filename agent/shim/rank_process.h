@@ -93,6 +93,8 @@ class RankProcess {
   void RecordEnd(internal::ShimRankExited exited);
   // Name of the container that the process is the client of; empty: it is none.
   const std::string& container() const { return spec_.container(); }
+  // What that client has written to its stderr last; only for clients.
+  std::string LastWordsOfClient();
   bool start_failed() const { return failure_.has_value(); }
   // SIGKILL was sent by the shim.
   bool was_killed() const { return killed_; }
@@ -138,6 +140,8 @@ class RankProcess {
   UniqueFd stderr_;
   UniqueFd exec_status_;
   RankLog log_;
+  // The end of what a client of an engine wrote to its stderr.
+  std::string said_;
   RankCgroup cgroup_;
 };
 

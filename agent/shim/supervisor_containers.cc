@@ -41,7 +41,8 @@ bool Supervisor::AsksHowItEnded(RankProcess& rank, const siginfo_t& info) {
   client_died_ = client_died_ || info.si_code != CLD_EXITED;
   rank.OnReapedUndecided();
   containers_.Ask(rank.container(), [this, &rank, info](const ContainerState& state) {
-    rank.RecordEnd(EndOfClient(rank.number(), containers_.engine(), info, state));
+    rank.RecordEnd(
+        EndOfClient(rank.number(), containers_.engine(), info, state, rank.LastWordsOfClient()));
     next_log_check_ = Now();
   });
   return true;

@@ -39,6 +39,23 @@ std::string Printable(std::string_view bytes, size_t max_bytes) {
 
 std::string Quoted(std::string_view bytes) { return "'" + Printable(bytes) + "'"; }
 
+std::string LastWords(std::string_view text, size_t max_bytes) {
+  constexpr int kLines = 3;
+  std::string words;
+  for (int lines = 0; lines < kLines;) {
+    const size_t end = text.find_last_not_of(" \t\r\n");
+    if (end == std::string_view::npos) break;
+    text = text.substr(0, end + 1);
+    const size_t begin = text.rfind('\n') + 1;
+    const std::string line = Printable(text.substr(begin), max_bytes);
+    if (lines > 0 && line.size() + 3 + words.size() > max_bytes) break;
+    words = words.empty() ? line : line + " | " + words;
+    text = text.substr(0, begin);
+    ++lines;
+  }
+  return words;
+}
+
 void Complain(std::string_view text) {
   timespec now = {};
   ::clock_gettime(CLOCK_REALTIME, &now);

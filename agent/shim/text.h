@@ -17,6 +17,10 @@ std::string Printable(std::string_view bytes, size_t max_bytes = 300);
 // Printable text in single quotes.
 std::string Quoted(std::string_view bytes);
 
+// The last three lines of `text` that are not blank, as one: what a program that failed said last.
+// Engines put the reason in front of a hint or two.
+std::string LastWords(std::string_view text, size_t max_bytes = 400);
+
 // Writes one line to stderr, which is the attempt's `shim.log`: "TIME muster-shim: text".
 void Complain(std::string_view text);
 

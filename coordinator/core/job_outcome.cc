@@ -87,6 +87,8 @@ int ExitCodeOf(const v1::ExitStatus& status) {
       return status.signal() >= 1 && status.signal() <= 64 ? kExitSignalBase + status.signal()
                                                            : kExitInternal;
     case v1::ExitStatus::kExecFailure:
+      // A container engine that failed, with the code that engines have for that.
+      if (status.exec_failure().step() == "engine") return kExitEngineFailed;
       // ENOENT of chdir and the like says nothing about the program.
       return status.exec_failure().error_number() == ENOENT &&
                      status.exec_failure().step() != "chdir"

@@ -12,6 +12,8 @@ inline constexpr int kExitNotStarted = 120;
 inline constexpr int kExitNodeLost = 121;
 inline constexpr int kExitTimeLimit = 124;
 inline constexpr int kExitInternal = 125;
+// The container engine of a node could not start a rank: what engines end with themselves.
+inline constexpr int kExitEngineFailed = 125;
 inline constexpr int kExitCannotExecute = 126;
 inline constexpr int kExitNotFound = 127;
 inline constexpr int kExitSignalBase = 128;

@@ -129,12 +129,17 @@ TEST_F(RunContainer, WhatTheEngineCouldNotStartIsToldAsThat) {
   WriteJob("command: [/no/such/program]\n");
   CommandRun run = Run();
   EXPECT_EQ(run.Wait(), 127) << run.err();
-  EXPECT_THAT(run.err(), HasSubstr("the program is not in the image"));
+  EXPECT_THAT(run.err(), AllOf(HasSubstr("docker did not start the container and ended with 127"),
+                               HasSubstr("the program is not in the image; docker said: cannot "
+                                         "execute /no/such/program")));
   box_.Write("engine/faults/broken", "");
   CommandRun broken = Run();
-  EXPECT_EQ(broken.Wait(), 126) << broken.err();
-  EXPECT_THAT(broken.err(), AllOf(HasSubstr("docker did not start the container"),
-                                  HasSubstr("the engine is broken")));
+  // The engine's failure is not one of the program.
+  EXPECT_EQ(broken.Wait(), 125) << broken.err();
+  EXPECT_THAT(broken.err(),
+              AllOf(HasSubstr("docker did not start the container and ended with 125"),
+                    HasSubstr("docker said: the engine is broken"), HasSubstr("docker info"),
+                    Not(HasSubstr("the program"))));
   ExpectNothingLeft();
 }
 

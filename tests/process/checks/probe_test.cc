@@ -98,11 +98,11 @@ TEST_F(ProbeTest, ProgramsRunWithTheEnvironmentOfRanks) {
 }
 
 TEST_F(ProbeTest, ProgramsThatFailOrAreNotThereAreTold) {
-  AddProgram("exit 3");
+  AddProgram("echo no such daemon >&2; exit 3");
   request_.add_programs()->add_argv("no-such-program");
   const ProbeAnswer answer = Run();
   ASSERT_EQ(answer.replies.size(), 3u);
-  EXPECT_EQ(answer.replies[0].program().reason(), "exit status 3");
+  EXPECT_EQ(answer.replies[0].program().reason(), "exit status 3: no such daemon");
   EXPECT_TRUE(answer.replies[1].program().absent());
 }
 
@@ -143,6 +143,34 @@ TEST_F(ProbeTest, AProgramThatEndsLeavesNothingBehind) {
     loop_.Run();
   }
   EXPECT_NE(::kill(pid, 0), 0);
+}
+
+TEST_F(ProbeTest, AnotherSessionIsNoPlaceToHideIn) {
+  for (const char* rest : {"echo it", "exec sleep 1000"}) {
+    request_.clear_programs();
+    AddProgram(std::string("setsid sleep 1000 < /dev/null > /dev/null 2>&1 & echo $! > pid; ") +
+               rest);
+    Run(milliseconds(1500));
+    std::ifstream stream(folder_.File("pid"));
+    pid_t pid = 0;
+    if (!(stream >> pid)) GTEST_SKIP() << "the machine was too slow to start the program";
+    for (int i = 0; i < 1000 && ::kill(pid, 0) == 0; ++i) {
+      loop_.PostAfter(milliseconds(10), [this] { loop_.Stop(); });
+      loop_.Run();
+    }
+    EXPECT_NE(::kill(pid, 0), 0) << rest;
+  }
+}
+
+TEST_F(ProbeTest, AMissingDirectoryIsOneProblemAndNotOneOfEveryProgram) {
+  request_.set_check_exec(true);
+  request_.mutable_bootstrap()->set_working_directory("/no/such");
+  AddProgram("pwd");
+  const ProbeAnswer answer = Run();
+  ASSERT_EQ(answer.replies.size(), 4u);
+  EXPECT_THAT(answer.replies[0].problem().message(), HasSubstr("/no/such"));
+  EXPECT_EQ(answer.replies[2].program().reason(), "");
+  EXPECT_EQ(answer.replies[2].program().output(), "/\n");
 }
 
 TEST_F(ProbeTest, AProgramThatIsMissingIsAnError) {

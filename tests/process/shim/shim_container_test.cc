@@ -70,7 +70,7 @@ TEST_F(ShimContainer, IsAskedForTheImageTheEndAndWhatIsLeft) {
   const auto* exited = shim_.WaitExited(0, 0);
   ASSERT_NE(exited, nullptr);
   EXPECT_EQ(exited->kind(), internal::ShimRankExited::EXEC_FAILED);
-  EXPECT_EQ(exited->step(), "container");
+  EXPECT_EQ(exited->step(), "engine");
   EXPECT_EQ(shim_.Log(0).stdout_bytes, "A=of the file\n");
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <csignal>
 #include <random>
 
@@ -364,6 +365,17 @@ TEST(AssignmentFor, FollowsTheRecord) {
   EXPECT_EQ(assignment.desired(), v1::Assignment::RUNNING) << "never released before its end";
   EXPECT_EQ(assignment.generation(), 2u);
   EXPECT_EQ(assignment.rendezvous().port(), 1u);
+}
+
+TEST(ExitCodeOf, OfAContainerEngineThatFailedIsTheEngines) {
+  v1::ExitStatus status;
+  status.mutable_exec_failure()->set_error_number(EIO);
+  status.mutable_exec_failure()->set_step("engine");
+  EXPECT_EQ(ExitCodeOf(status), 125);
+  status.mutable_exec_failure()->set_step("container");
+  EXPECT_EQ(ExitCodeOf(status), 126);
+  status.mutable_exec_failure()->set_error_number(ENOENT);
+  EXPECT_EQ(ExitCodeOf(status), 127);
 }
 
 TEST(ExitCodeOf, IsNever0) {

@@ -9,6 +9,7 @@ namespace muster::shim {
 namespace {
 
 using internal::ShimRankExited;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
@@ -38,7 +39,7 @@ ContainerState Ended(int code, bool oom = false) {
 
 TEST(EndOfClient, IsThatOfTheContainerWhereThatEnded) {
   for (const siginfo_t& info : {Exited(1), Exited(125), Exited(127), Killed(SIGKILL)}) {
-    const ShimRankExited exited = EndOfClient(3, "docker", info, Ended(7, true));
+    const ShimRankExited exited = EndOfClient(3, "docker", info, Ended(7, true), "");
     EXPECT_EQ(exited.rank(), 3u);
     EXPECT_EQ(exited.kind(), ShimRankExited::CODE);
     EXPECT_EQ(exited.value(), 7);
@@ -54,28 +55,34 @@ TEST(EndOfClient, IsAFailureToStartWhereNothingWasStarted) {
   };
   for (const Case& one : {Case{125, kAbsent, EIO}, Case{125, kUnknown, EIO},
                           Case{126, kCreated, EACCES}, Case{127, kCreated, ENOENT}}) {
-    const ShimRankExited exited = EndOfClient(0, "podman", Exited(one.code), one.state);
+    const ShimRankExited exited =
+        EndOfClient(0, "podman", Exited(one.code), one.state, "Error: no such runtime");
     EXPECT_EQ(exited.kind(), ShimRankExited::EXEC_FAILED) << one.code;
     EXPECT_EQ(exited.value(), one.error_number);
-    EXPECT_EQ(exited.step(), "container");
-    EXPECT_THAT(exited.message(), HasSubstr("podman did not start the container"));
+    // The engine's own failure is no word about the program.
+    EXPECT_EQ(exited.step(), one.code == 125 ? "engine" : "container");
+    EXPECT_THAT(exited.message(),
+                AllOf(HasSubstr("podman did not start the container and ended with " +
+                                std::to_string(one.code)),
+                      HasSubstr("podman said: Error: no such runtime")));
+    EXPECT_EQ(exited.message().find("program") != std::string::npos, one.code != 125);
   }
 }
 
 TEST(EndOfClient, IsTheClientsOwnWhereTheEngineKnowsNoBetter) {
   for (const int code : {1, 137}) {
-    EXPECT_EQ(EndOfClient(0, "docker", Exited(code), kAbsent).value(), code);
-    EXPECT_EQ(EndOfClient(0, "docker", Exited(code), kUnknown).kind(), ShimRankExited::CODE);
+    EXPECT_EQ(EndOfClient(0, "docker", Exited(code), kAbsent, "").value(), code);
+    EXPECT_EQ(EndOfClient(0, "docker", Exited(code), kUnknown, "").kind(), ShimRankExited::CODE);
   }
   for (const ContainerState& state : {kRunning, kUnknown, kAbsent, kCreated}) {
-    const ShimRankExited exited = EndOfClient(0, "docker", Killed(SIGKILL), state);
+    const ShimRankExited exited = EndOfClient(0, "docker", Killed(SIGKILL), state, "");
     EXPECT_EQ(exited.kind(), ShimRankExited::SIGNAL);
     EXPECT_EQ(exited.value(), SIGKILL);
   }
 }
 
 TEST(EndOfClient, OfAContainerThatRunsOnIsNoCode) {
-  const ShimRankExited exited = EndOfClient(0, "docker", Exited(1), kRunning);
+  const ShimRankExited exited = EndOfClient(0, "docker", Exited(1), kRunning, "");
   EXPECT_EQ(exited.kind(), ShimRankExited::EXEC_FAILED);
   EXPECT_THAT(exited.message(), HasSubstr("while its container ran"));
 }

@@ -12,5 +12,14 @@ TEST(Printable, KeepsUtf8AndEscapesTheRest) {
   EXPECT_EQ(Printable("caf\xc3\xa9!", 4), "caf\\xc3...");
 }
 
+TEST(LastWords, AreTheLastLinesThatSaySomething) {
+  EXPECT_EQ(LastWords(""), "");
+  EXPECT_EQ(LastWords("\n \n"), "");
+  EXPECT_EQ(LastWords("a warning\nanother\ndocker: no such runtime\n\nSee 'docker run --help'.\n"),
+            "another | docker: no such runtime | See 'docker run --help'.");
+  EXPECT_EQ(LastWords("one\ntwo", 5), "two");
+  EXPECT_EQ(LastWords("one\nlonger", 3), "lon...");
+}
+
 }  // namespace
 }  // namespace muster::shim
