@@ -44,7 +44,10 @@ AgentCore::AgentCore(Executor& executor, AgentStore& store, Launcher& launcher, 
       session_(executor, *this),
       checks_(
           executor, users, options_.inspector, options_.network,
-          [this](const v1::LaunchSpec& launch) { return ContextFor(launch); },
+          [this](const v1::LaunchSpec& launch, const RunAs& user,
+                 std::function<void(ComposeContext)> done) {
+            WithContext(launch, user, std::move(done));
+          },
           [this] { return options_.facts.addresses(); },
           [this](v1::CheckReport report) { session_.SendReport(std::move(report)); },
           [this](const Deed& deed) { observer_.OnDeed(deed); }) {}

@@ -82,12 +82,15 @@ struct AgentOptions {
   // coordinator are stopped kEphemeralStopAfter after it, also when this agent was killed.
   std::optional<Duration> ephemeral_after;
   // What of containers tells those of this agent from others' on the machine, and what the agent
-  // runs as. `look_for_engines` is asked before every launch of ranks in containers; it only looks
-  // at a few local files. Null: the node has no container engine.
+  // runs as. `look_for_engines` is asked before every launch of ranks in containers for the engines
+  // of the node, and which of them do not work for the user; it calls `done` once, at once or later
+  // on the loop thread. Null: the node has no container engine.
   std::string state;
   uint32_t uid = 0;
   uint32_t gid = 0;
-  std::function<ContainerHost()> look_for_engines;
+  std::function<void(const v1::LaunchSpec& launch, const RunAs& user,
+                     std::function<void(ContainerHost)> done)>
+      look_for_engines;
   // Reads what the profile of the Habana software sets, before every launch on a node with cards;
   // one small local file. Null: there is none.
   std::function<std::vector<v1::EnvAssignment>()> read_profile;
@@ -211,7 +214,7 @@ class AgentCore final : private Launcher::Observer, private CoordinatorSession::
   // everything is seen to.
   bool GoesOn(const AttemptId& id);
   // The steps of a launch, in this order.
-  void ComposeAs(const AttemptId& id, const RunAs& user);
+  void ComposeAs(const AttemptId& id, const RunAs& user, ComposeContext context);
   void InspectAs(const AttemptId& id, const RunAs& user, internal::ShimBootstrap bootstrap);
   void LaunchAs(const AttemptId& id, const RunAs& user, internal::ShimBootstrap bootstrap,
                 Inspection inspection);
@@ -232,7 +235,9 @@ class AgentCore final : private Launcher::Observer, private CoordinatorSession::
   void CheckAbandoned();
   void ArmTick();
   // What composing needs besides attempt and user.
-  ComposeContext ContextFor(const v1::LaunchSpec& launch) const;
+  // Calls `done` at once unless container engines are to be asked first.
+  void WithContext(const v1::LaunchSpec& launch, const RunAs& user,
+                   std::function<void(ComposeContext)> done) const;
   // Posts a member function, unless the core is gone by then.
   void PostSelf(void (AgentCore::*method)());
   void Notice(AgentObserver::Severity severity, const std::string& line);

@@ -26,7 +26,12 @@ void AgentCore::Launch(const AttemptId& id) {
                  if (alive.expired() || !GoesOn(id)) return;
                  if (!user.ok())
                    return RefuseLaunch(id, "user", std::string(user.status().message()));
-                 ComposeAs(id, *user);
+                 live_[id].shim = ShimState::kAwaited;
+                 WithContext(state_.attempts.at(id).assignment().launch(), *user,
+                             [this, id, user = *user, alive](ComposeContext context) {
+                               if (alive.expired() || !GoesOn(id)) return;
+                               ComposeAs(id, user, std::move(context));
+                             });
                });
 }
 
@@ -50,29 +55,32 @@ std::optional<milliseconds> AgentCore::StopAfter(const v1::LaunchSpec& launch) c
   return of_job || !options_.ephemeral_after ? of_job : kEphemeralStopAfter;
 }
 
-ComposeContext AgentCore::ContextFor(const v1::LaunchSpec& launch) const {
+void AgentCore::WithContext(const v1::LaunchSpec& launch, const RunAs& user,
+                            std::function<void(ComposeContext)> done) const {
   ComposeContext context;
+  context.user = user;
   context.node = options_.node_id;
   context.environ = options_.environ;
   context.home = options_.home;
   context.own_uid = options_.uid;
   context.own_gid = options_.gid;
   context.state = options_.state;
-  if (launch.has_container() && options_.look_for_engines) {
-    context.container_host = options_.look_for_engines();
-  }
   context.cards.assign(options_.facts.devices().devices().begin(),
                        options_.facts.devices().devices().end());
   if (!context.cards.empty() && options_.read_profile) context.profile = options_.read_profile();
   context.fake_unkillable_rank = options_.fake_unkillable_rank;
-  return context;
+  if (!launch.has_container() || !options_.look_for_engines) return done(std::move(context));
+  options_.look_for_engines(
+      launch, user,
+      [context = std::move(context), done = std::move(done)](ContainerHost host) mutable {
+        context.container_host = std::move(host);
+        done(std::move(context));
+      });
 }
 
-void AgentCore::ComposeAs(const AttemptId& id, const RunAs& user) {
+void AgentCore::ComposeAs(const AttemptId& id, const RunAs& user, ComposeContext context) {
   const v1::LaunchSpec& launch = state_.attempts.at(id).assignment().launch();
-  ComposeContext context = ContextFor(launch);
   context.attempt = id;
-  context.user = user;
   absl::StatusOr<internal::ShimBootstrap> bootstrap = ComposeBootstrap(launch, context);
   if (!bootstrap.ok()) {
     return RefuseLaunch(id, CheckOfComposing(bootstrap.status()),

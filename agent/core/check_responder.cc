@@ -66,13 +66,13 @@ struct CheckResponder::Check {
 
 CheckResponder::CheckResponder(
     Executor& executor, UserGate& users, NodeInspector* inspector, NetworkTester* network,
-    ContextFor context, std::function<google::protobuf::RepeatedPtrField<std::string>()> addresses,
+    WithContext context, std::function<google::protobuf::RepeatedPtrField<std::string>()> addresses,
     Send send, Tell tell)
     : executor_(executor),
       users_(users),
       inspector_(inspector),
       network_(network),
-      context_(std::move(context)),
+      with_context_(std::move(context)),
       addresses_(std::move(addresses)),
       send_(std::move(send)),
       tell_(std::move(tell)) {}
@@ -111,16 +111,20 @@ void CheckResponder::Inspect(const std::shared_ptr<Check>& check, const v1::Laun
   users_.Admit(launch.user(), [this, check, launch, alive = std::weak_ptr<int>(alive_)](
                                   const absl::StatusOr<RunAs>& user) {
     if (alive.expired() || check->answered) return;
-    if (user.ok()) return InspectAs(check, launch, *user);
-    Report(check, FailureOf("user", std::string(user.status().message())));
+    if (!user.ok()) {
+      return Report(check, FailureOf("user", std::string(user.status().message())));
+    }
+    with_context_(launch, *user,
+                  [this, check, launch, user = *user, alive](ComposeContext context) {
+                    if (alive.expired() || check->answered) return;
+                    InspectAs(check, launch, user, std::move(context));
+                  });
   });
 }
 
 void CheckResponder::InspectAs(const std::shared_ptr<Check>& check, const v1::LaunchSpec& launch,
-                               const RunAs& user) {
-  ComposeContext context = context_(launch);
+                               const RunAs& user, ComposeContext context) {
   context.attempt = AttemptId{JobId("check"), 0};
-  context.user = user;
   const absl::StatusOr<internal::ShimBootstrap> bootstrap = ComposeBootstrap(launch, context);
   if (!bootstrap.ok()) {
     return Report(check, FailureOf(CheckOfComposing(bootstrap.status()),

@@ -25,12 +25,14 @@ class CheckResponder {
   using Tell = std::function<void(const Deed&)>;
 
   // What composing a launch needs, but for attempt and user.
-  using ContextFor = std::function<ComposeContext(const v1::LaunchSpec&)>;
+  // Calls `done` once, at once or later.
+  using WithContext = std::function<void(const v1::LaunchSpec&, const RunAs&,
+                                         std::function<void(ComposeContext)> done)>;
 
   // References and pointers outlive it; the latter may be null. `context` and `addresses`, those of
   // the node, are asked when they are needed.
   CheckResponder(Executor& executor, UserGate& users, NodeInspector* inspector,
-                 NetworkTester* network, ContextFor context,
+                 NetworkTester* network, WithContext context,
                  std::function<google::protobuf::RepeatedPtrField<std::string>()> addresses,
                  Send send, Tell tell);
 
@@ -41,7 +43,7 @@ class CheckResponder {
 
   void Inspect(const std::shared_ptr<Check>& check, const v1::LaunchSpec& launch);
   void InspectAs(const std::shared_ptr<Check>& check, const v1::LaunchSpec& launch,
-                 const RunAs& user);
+                 const RunAs& user, ComposeContext context);
   void RunNetwork(const std::shared_ptr<Check>& check, const v1::RunCheck& request);
   // Sends the report, unless it was sent.
   void Report(const std::shared_ptr<Check>& check, v1::CheckReport report);
@@ -51,7 +53,7 @@ class CheckResponder {
   UserGate& users_;
   NodeInspector* const inspector_;
   NetworkTester* const network_;
-  const ContextFor context_;
+  const WithContext with_context_;
   const std::function<google::protobuf::RepeatedPtrField<std::string>()> addresses_;
   const Send send_;
   const Tell tell_;

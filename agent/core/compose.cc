@@ -242,16 +242,27 @@ absl::Status AddContainers(const v1::LaunchSpec& launch, const ComposeContext& c
                                 .state = context.state,
                                 .host = context.container_host,
                                 .cards = context.cards,
-                                .engine_env = Inherited(context.environ, context.user)};
-  absl::StatusOr<internal::ShimEngine> engine = ChooseEngine(launch, container);
-  if (!engine.ok()) return engine.status();
+                                .engine_env = EngineEnvironment(context.environ, context.user)};
+  absl::StatusOr<ChosenEngine> chosen = ChooseEngine(launch, container);
+  if (!chosen.ok()) return chosen.status();
+  internal::ShimEngine* const engine = &chosen->engine;
+  if (!chosen->warning.empty()) bootstrap.add_warnings(chosen->warning);
   Environment env;
   env.emplace("PYTHONUNBUFFERED", "1");
-  AddContainerDefaults(launch, env);
+  AddContainerDefaults(env);
   Scope scope{.env = env,
               .outer = &container.engine_env,
               .home = context.user.self ? context.home : context.user.home};
   if (absl::Status assigned = Assign(launch.env(), scope); !assigned.ok()) return assigned;
+  if (const std::string ignored = SetCardVariables(launch, env); !ignored.empty()) {
+    bootstrap.add_warnings(ignored);
+  }
+  if (!context.container_host.sysroot.empty() && launch.slots_are_cards() &&
+      launch.container().runtime() == "habana") {
+    bootstrap.add_warnings(
+        "the cards of this node are simulated, which the runtime habana knows nothing of: without "
+        "container.runtime their files are mounted");
+  }
   for (const std::string& text : scope.looked_outside) {
     bootstrap.add_warnings(fmt::format(
         "{}, which is taken from the agent's environment and not from the image's", text));
@@ -272,7 +283,7 @@ absl::Status AddContainers(const v1::LaunchSpec& launch, const ComposeContext& c
       return contained;
     }
   }
-  *bootstrap.mutable_engine() = *std::move(engine);
+  *bootstrap.mutable_engine() = std::move(*engine);
   return absl::OkStatus();
 }
 
@@ -283,6 +294,10 @@ uint64_t Milliseconds(const google::protobuf::Duration& duration) {
 }
 
 }  // namespace
+
+VariableMap EngineEnvironment(const std::vector<std::string>& environ, const RunAs& user) {
+  return Inherited(environ, user);
+}
 
 bool IsServiceOwned(std::string_view name) {
   if (Contains(kServiceNames, name)) return true;

@@ -78,6 +78,9 @@ struct ComposeContext {
 absl::StatusOr<internal::ShimBootstrap> ComposeBootstrap(const v1::LaunchSpec& launch,
                                                          const ComposeContext& context);
 
+// What the commands of a container engine run with for ranks of `user`: layer 1 of above.
+VariableMap EngineEnvironment(const std::vector<std::string>& environ, const RunAs& user);
+
 // Puts every rank where its placement says: processors and memory node, and OMP_NUM_THREADS into
 // its environment, which stays in order, unless the rank has one already. Placements of ranks that
 // are none of `bootstrap` do not count.

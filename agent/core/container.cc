@@ -78,11 +78,13 @@ class Arguments {
     Add(std::move(value));
   }
   // Something of the node, at the same place in the container.
-  absl::Status Mount(const std::string& path) {
+  absl::Status Mount(const std::string& path) { return Mount(path, path); }
+  // And at another one.
+  absl::Status Mount(const std::string& path, const std::string& target) {
     if (path.find(':') == std::string::npos) {
-      Add("-v", fmt::format("{}:{}", path, path));
+      Add("-v", fmt::format("{}:{}", path, target));
     } else if (path.find_first_of(",\"\n") == std::string::npos) {
-      Add("--mount", fmt::format("type=bind,source={},target={}", path, path));
+      Add("--mount", fmt::format("type=bind,source={},target={}", path, target));
     } else {
       return absl::InvalidArgumentError(fmt::format(
           "\"{}\" has a ':' and a ',' in its name and cannot be mounted into a container", path));
@@ -123,8 +125,19 @@ void AddLimits(const internal::ShimEngine& engine, const ContainerContext& conte
   AddLimit(arguments, "nofile", any ? kOpenFiles : std::min(kOpenFiles, host.open_files));
 }
 
+// A device node of the node. What stands for one where cards are simulated is a file, which an
+// engine takes as a mount only: it is put where the program would find the real one.
+absl::Status AddDevice(const ContainerHost& host, const std::string& node, Arguments& arguments) {
+  if (!host.sysroot.empty() && node.starts_with(host.sysroot + "/")) {
+    return arguments.Mount(node, node.substr(host.sysroot.size()));
+  }
+  arguments.Add(fmt::format("--device={}", node));
+  return absl::OkStatus();
+}
+
 absl::Status AddCards(const v1::LaunchSpec& launch, const ContainerContext& context,
                       Arguments& arguments) {
+  const std::string accel = context.host.sysroot + std::string(kAccelFolder);
   const std::vector<std::string>& nodes = context.host.device_nodes;
   const auto exists = [&](const std::string& node) {
     return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
@@ -137,11 +150,14 @@ absl::Status AddCards(const v1::LaunchSpec& launch, const ContainerContext& cont
       return absl::FailedPreconditionError(
           fmt::format("card {} has no device node that a container could be given", rank.slot()));
     }
-    arguments.Add(fmt::format("--device={}", card->device_node()));
-    if (!card->device_node().starts_with(kAccelFolder)) continue;
+    absl::Status added = AddDevice(context.host, card->device_node(), arguments);
+    if (!added.ok()) return added;
+    if (!card->device_node().starts_with(accel)) continue;
     const std::string control =
-        fmt::format("/dev/accel/accel_controlD{}", card->device_node().substr(kAccelFolder.size()));
-    if (exists(control)) arguments.Add(fmt::format("--device={}", control));
+        fmt::format("{}_controlD{}", accel, card->device_node().substr(accel.size()));
+    if (!exists(control)) continue;
+    added = AddDevice(context.host, control, arguments);
+    if (!added.ok()) return added;
   }
   return absl::OkStatus();
 }
@@ -206,27 +222,44 @@ bool IsHeededByEngines(std::string_view name) {
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-absl::StatusOr<internal::ShimEngine> ChooseEngine(const v1::LaunchSpec& launch,
-                                                  const ContainerContext& context) {
+absl::StatusOr<ChosenEngine> ChooseEngine(const v1::LaunchSpec& launch,
+                                          const ContainerContext& context) {
   const v1::ContainerSpec& container = launch.container();
-  const ContainerHost& host = context.host;
-  const bool podman =
-      container.engine() == "podman" || (container.engine().empty() && host.docker.program.empty());
-  const ContainerHost::Engine& found = podman ? host.podman : host.docker;
-  if (found.program.empty()) {
-    const std::string_view what = container.engine().empty() ? "docker nor podman"
-                                  : podman                   ? "podman"
-                                                             : "docker";
-    return absl::NotFoundError(fmt::format(
-        "the job runs in containers, but the PATH of the agent has {} {} (install one, or set PATH "
-        "for the agent's service)",
-        container.engine().empty() ? "neither" : "no", what));
+  ChosenEngine chosen;
+  const ContainerHost::Engine* found = nullptr;
+  // What is wrong with those that are passed over.
+  std::string refusals;
+  for (const auto& [name, one] :
+       {std::pair<std::string_view, const ContainerHost::Engine*>("docker", &context.host.docker),
+        {"podman", &context.host.podman}}) {
+    if (found != nullptr || one->program.empty()) continue;
+    if (!container.engine().empty() && container.engine() != name) continue;
+    if (one->refusal.empty()) {
+      found = one;
+      chosen.engine.set_name(std::string(name));
+    } else {
+      refusals += fmt::format("{}{}: {}", refusals.empty() ? "" : "; ", name, one->refusal);
+    }
   }
-  internal::ShimEngine engine;
-  engine.set_program(found.program);
-  engine.set_name(podman ? "podman" : "docker");
+  if (found == nullptr && !refusals.empty()) {
+    return absl::NotFoundError(
+        fmt::format("the job runs in containers, but no engine works here: {}", refusals));
+  }
+  if (found == nullptr) {
+    return absl::NotFoundError(fmt::format(
+        "the job runs in containers, but the PATH of the agent has {} (install one, or set PATH "
+        "for "
+        "the agent's service)",
+        container.engine().empty() ? "neither docker nor podman" : "no " + container.engine()));
+  }
+  if (!refusals.empty()) {
+    chosen.warning = fmt::format("{} runs the containers, because another engine does not work: {}",
+                                 chosen.engine.name(), refusals);
+  }
+  internal::ShimEngine& engine = chosen.engine;
+  engine.set_program(found->program);
   // An option of the program itself; with it podman finds such containers again.
-  if (podman && !container.runtime().empty()) {
+  if (IsPodman(engine) && !container.runtime().empty()) {
     engine.add_options(fmt::format("--runtime={}", container.runtime()));
   }
   engine.add_labels(Label("muster.job", context.attempt.job.value()));
@@ -240,15 +273,26 @@ absl::StatusOr<internal::ShimEngine> ChooseEngine(const v1::LaunchSpec& launch,
                                    return option == "--pull" || option.starts_with("--pull=");
                                  });
   if (!pulls) engine.set_image(container.image());
-  return engine;
+  return chosen;
 }
 
-void AddContainerDefaults(const v1::LaunchSpec& launch, VariableMap& env) {
+void AddContainerDefaults(VariableMap& env) {
   // Open MPI's copy between processes needs rights that containers do not have.
   env.emplace("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+}
+
+std::string SetCardVariables(const v1::LaunchSpec& launch, VariableMap& env) {
+  // Without leased cards no container is given any.
+  if (launch.container().runtime() != "habana" || !launch.slots_are_cards()) return "";
   // The runtime gives a container no card unless it is told to. "All" leaves the choice to
-  // HABANA_VISIBLE_MODULES, which ranks with cards have.
-  if (launch.container().runtime() == "habana") env.emplace("HABANA_VISIBLE_DEVICES", "all");
+  // HABANA_VISIBLE_MODULES, which ranks with cards have. Anything else would win over that, and
+  // could be cards of another job.
+  std::string& devices = env["HABANA_VISIBLE_DEVICES"];
+  const bool differs = !devices.empty() && devices != "all";
+  devices = "all";
+  if (!differs) return "";
+  return "HABANA_VISIBLE_DEVICES of the job is not used: a container gets the cards of its job's "
+         "slots (include, exclude and slots choose them)";
 }
 
 absl::Status Contain(const v1::LaunchSpec& launch, const ContainerContext& context,
@@ -289,14 +333,18 @@ absl::Status Contain(const v1::LaunchSpec& launch, const ContainerContext& conte
     if (launch.slots_are_cards()) {
       if (absl::Status added = AddCards(launch, context, arguments); !added.ok()) return added;
     }
+    const std::string uverbs = context.host.sysroot + std::string(kUverbs);
     for (const std::string& node : context.host.device_nodes) {
-      if (node.starts_with(kUverbs)) arguments.Add(fmt::format("--device={}", node));
+      if (!node.starts_with(uverbs)) continue;
+      if (absl::Status added = AddDevice(context.host, node, arguments); !added.ok()) return added;
     }
   }
   AddUser(engine, context, root, arguments);
   if (absl::Status added = AddFolders(launch, arguments); !added.ok()) return added;
   if (absl::Status added = AddVariables(env, context, arguments, rank); !added.ok()) return added;
   for (const std::string& option : container.options()) arguments.Add(option);
+  // An option whose value is missing takes this, and not the image.
+  arguments.Add("--");
   arguments.Add(container.image());
   for (const std::string& word : program) arguments.Add(word);
   return absl::OkStatus();

@@ -30,11 +30,15 @@ struct ContainerHost {
     std::string program;
     // It has what `--init` needs.
     bool has_init = false;
+    // Why it cannot be used, in words, with what to do; empty: it can, or was not asked.
+    std::string refusal;
   };
   Engine docker;
   Engine podman;
   // Device nodes of cards and of host network adapters that exist, absolute, sorted.
   std::vector<std::string> device_nodes;
+  // Not empty: the cards are simulated, and their device nodes are plain files below this folder.
+  std::string sysroot;
   // Hard limits of the agent, which ranks can have.
   uint64_t open_files = 0;
   uint64_t locked_bytes = 0;
@@ -62,12 +66,23 @@ struct ContainerContext {
   VariableMap engine_env;
 };
 
-// The engine for `launch.container`. NOT_FOUND: the node has none.
-absl::StatusOr<internal::ShimEngine> ChooseEngine(const v1::LaunchSpec& launch,
-                                                  const ContainerContext& context);
+struct ChosenEngine {
+  internal::ShimEngine engine;
+  // What the user should know of the choice; empty: nothing.
+  std::string warning;
+};
+
+// The engine for `launch.container`: the one that it names, else the first of docker and podman
+// that works. NOT_FOUND: the node has none that does, with the reason of each.
+absl::StatusOr<ChosenEngine> ChooseEngine(const v1::LaunchSpec& launch,
+                                          const ContainerContext& context);
+
+// Puts into `env` what decides on the cards of a container, whatever the job says. Returns a
+// warning when the job said something else; empty: nothing.
+std::string SetCardVariables(const v1::LaunchSpec& launch, VariableMap& env);
 
 // Adds to `env`, the variables of a rank's container, those that containers need besides.
-void AddContainerDefaults(const v1::LaunchSpec& launch, VariableMap& env);
+void AddContainerDefaults(VariableMap& env);
 
 // Turns `rank`, whose argv is the job's, into a client of `engine`. `env`: the variables of its
 // container. INVALID_ARGUMENT, FAILED_PRECONDITION: in words for the user.

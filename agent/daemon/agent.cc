@@ -154,7 +154,6 @@ absl::Status Agent::Start() {
   options.state = fmt::format("{:016x}", PathHash(attempts_directory_));
   options.uid = ::geteuid();
   options.gid = ::getegid();
-  options.look_for_engines = [this] { return LookForEngines(config_.environ); };
   options.read_profile = [this] { return ReadHabanaProfile(config_.sysroot); };
   options.fake_unkillable_rank = config_.fake_unkillable_rank;
   if (config_.ephemeral) options.ephemeral_after = kEphemeralAfter;
@@ -174,6 +173,11 @@ absl::Status Agent::Start() {
       !endpoint.empty()) {
     ec2_ = std::make_unique<Ec2Metadata>(loop_, std::move(endpoint));
   }
+  engines_ = std::make_unique<EngineProbe>(*probes_, config_.environ);
+  options.look_for_engines = [this](const v1::LaunchSpec& launch, const RunAs& user,
+                                    std::function<void(ContainerHost)> done) {
+    engines_->Ask(LookForEngines(config_.environ, config_.sysroot), launch, user, std::move(done));
+  };
   node_checks_ =
       std::make_unique<NodeChecks>(loop_, *probes_,
                                    NodeChecksOptions{.sysroot = config_.sysroot,

@@ -11,6 +11,7 @@
 #include "agent/binding/placing_inspector.h"
 #include "agent/checks/bandwidth_test.h"
 #include "agent/checks/composite_inspector.h"
+#include "agent/checks/engine_probe.h"
 #include "agent/checks/node_checks.h"
 #include "agent/checks/probe_process.h"
 #include "agent/core/agent_core.h"
@@ -92,6 +93,7 @@ class Agent final : private AgentObserver {
   std::unique_ptr<LogShipper> shipper_;
   std::unique_ptr<SystemUserGate> users_;
   std::unique_ptr<ProbeRunner> probes_;
+  std::unique_ptr<EngineProbe> engines_;
   // What looks at the node before every launch: each knows one thing.
   std::unique_ptr<Ec2Metadata> ec2_;
   std::unique_ptr<NodeChecks> node_checks_;

@@ -50,12 +50,13 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
 };
 
-void AddDeviceNodes(const char* folder, std::string_view prefix, std::vector<std::string>& nodes) {
-  const std::unique_ptr<DIR, CloseDirectory> directory(::opendir(folder));
+void AddDeviceNodes(const std::string& folder, std::string_view prefix,
+                    std::vector<std::string>& nodes) {
+  const std::unique_ptr<DIR, CloseDirectory> directory(::opendir(folder.c_str()));
   if (!directory) return;
   while (const dirent* entry = ::readdir(directory.get())) {
     const std::string_view name = entry->d_name;
-    if (name.starts_with(prefix)) nodes.push_back(std::string(folder) + "/" + std::string(name));
+    if (name.starts_with(prefix)) nodes.push_back(folder + "/" + std::string(name));
   }
 }
 
@@ -74,7 +75,7 @@ bool MayRaiseLimits() {
 
 }  // namespace
 
-ContainerHost LookForEngines(const std::vector<std::string>& environ) {
+ContainerHost LookForEngines(const std::vector<std::string>& environ, const std::string& sysroot) {
   std::string_view search = "/usr/local/bin:/usr/bin:/bin";
   for (const std::string& variable : environ) {
     if (!variable.starts_with("PATH=")) continue;
@@ -86,8 +87,9 @@ ContainerHost LookForEngines(const std::vector<std::string>& environ) {
   host.docker.has_init = AnyProgram(kDockerInits) || !FindProgram(search, "docker-init").empty();
   host.podman.program = FindProgram(search, "podman");
   host.podman.has_init = AnyProgram(kPodmanInits);
-  AddDeviceNodes("/dev/accel", "accel", host.device_nodes);
-  AddDeviceNodes("/dev/infiniband", "uverbs", host.device_nodes);
+  host.sysroot = sysroot;
+  AddDeviceNodes(sysroot + "/dev/accel", "accel", host.device_nodes);
+  AddDeviceNodes(sysroot + "/dev/infiniband", "uverbs", host.device_nodes);
   std::sort(host.device_nodes.begin(), host.device_nodes.end());
   host.open_files = HardLimit(RLIMIT_NOFILE);
   host.locked_bytes = HardLimit(RLIMIT_MEMLOCK);

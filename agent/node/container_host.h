@@ -10,6 +10,7 @@
 namespace muster {
 
 // `environ`: the agent's environment, whose PATH counts.
-ContainerHost LookForEngines(const std::vector<std::string>& environ);
+ContainerHost LookForEngines(const std::vector<std::string>& environ,
+                             const std::string& sysroot = "");
 
 }  // namespace muster

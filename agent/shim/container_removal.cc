@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "agent/shim/containers.h"
+#include "agent/shim/lease.h"
 #include "agent/shim/poller.h"
 #include "agent/shim/text.h"
 #include "common/io/unique_fd.h"
@@ -44,6 +47,13 @@ int RemoveContainers(const internal::ShimBootstrap& bootstrap, milliseconds limi
     Complain("cannot wait for events: " + ErrnoText(errno));
     return 1;
   }
+  std::string problem;
+  std::optional<LeaseSet> leases = LeasesFor(bootstrap, problem);
+  const std::vector<uint32_t> slots(bootstrap.slots().begin(), bootstrap.slots().end());
+  // Those that somebody has by now are his; a mark of an earlier run is as good as the lock.
+  for (const uint32_t slot : slots) {
+    if (leases) (void)leases->TakeSlot(slot);
+  }
   containers.Configure(bootstrap);
   containers.NoteStart();
   // Twice: the clients have died a moment ago.
@@ -53,6 +63,15 @@ int RemoveContainers(const internal::ShimBootstrap& bootstrap, milliseconds limi
     poller.RunOnce(std::min(end, containers.deadline().value_or(end)));
     containers.OnTime(std::chrono::steady_clock::now());
   }
+  if (leases && containers.gone()) leases->EndWithholding(AttemptNameOf(bootstrap), slots);
+  if (leases && !containers.gone()) {
+    std::string left;
+    for (const std::string& line : containers.Remaining()) {
+      left += (left.empty() ? "" : "; ") + line;
+    }
+    problem = leases->WithholdAll(AttemptNameOf(bootstrap), left);
+  }
+  if (!problem.empty()) Complain("slots are not withheld: " + problem);
   std::string text = "killed " + std::to_string(containers.killed()) + "\n";
   for (const std::string& line : containers.Remaining()) text += line + "\n";
   // One write: less than a pipe holds but for thousands of containers.

@@ -15,6 +15,7 @@ namespace {
 constexpr std::chrono::seconds kImageLimit{20};
 constexpr std::chrono::seconds kAskLimit{5};
 constexpr std::chrono::seconds kRemoveLimit{10};
+constexpr std::chrono::minutes kMissingLimit{10};
 constexpr milliseconds kRetry{500};
 constexpr milliseconds kSecondLook{300};
 constexpr char kStateFormat[] =
@@ -132,12 +133,18 @@ ContainerState ParseContainerState(const std::string& text) {
   return state;
 }
 
+std::string AttemptNameOf(const internal::ShimBootstrap& bootstrap) {
+  return bootstrap.node_id() + "." + bootstrap.job_id() + "." + std::to_string(bootstrap.attempt());
+}
+
 void Containers::Configure(const internal::ShimBootstrap& bootstrap) {
   if (!bootstrap.has_engine()) return;
   used_ = true;
   const internal::ShimEngine& engine = bootstrap.engine();
   name_ = engine.name();
   image_ = engine.image();
+  missing_limit_ = engine.missing_limit_ms() != 0 ? milliseconds(engine.missing_limit_ms())
+                                                  : milliseconds(kMissingLimit);
   labels_.assign(engine.labels().begin(), engine.labels().end());
   std::optional<UserIds> user;
   if (bootstrap.has_run_as()) user = UserIdsOf(bootstrap.run_as());
@@ -161,7 +168,12 @@ void Containers::List(std::function<void(const std::string&, const Found&)> done
     words.emplace_back("--filter");
     words.push_back("label=" + label);
   }
-  runner_.Run(words, kAskLimit, [done = std::move(done)](const EngineRunner::Result& result) {
+  runner_.Run(words, kAskLimit, [this, done = std::move(done)](const EngineRunner::Result& result) {
+    if (!result.missing) {
+      missing_since_.reset();
+    } else if (!missing_since_) {
+      missing_since_ = Now();
+    }
     done(result.problem, result.ok ? ParseContainers(result.out) : Found());
   });
 }

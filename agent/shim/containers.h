@@ -46,6 +46,9 @@ std::map<std::string, std::string> ParseContainers(const std::string& text);
 // What `inspect` printed in the format that is asked for here. Not known when it is something else.
 ContainerState ParseContainerState(const std::string& text);
 
+// What an attempt is called in the marks of slots that it withholds. Pure.
+std::string AttemptNameOf(const internal::ShimBootstrap& bootstrap);
+
 class Containers {
  public:
   explicit Containers(Poller& poller) : runner_(poller) {}
@@ -66,6 +69,10 @@ class Containers {
   void BeginRemoval(bool again);
   // No container was ever started, or all were removed.
   bool gone() const { return gone_; }
+  // The engine's program has been missing for so long that nobody should wait for it any more.
+  bool given_up(SteadyTime now) const {
+    return removing_ && missing_since_ && now - *missing_since_ >= missing_limit_;
+  }
   // How many were removed that still ran.
   uint32_t killed() const { return killed_; }
   // What is left, in words.
@@ -95,6 +102,9 @@ class Containers {
   int clean_looks_wanted_ = 0;
   std::optional<SteadyTime> next_look_;
   std::string problem_;
+  // The program of the engine is not there, since then.
+  std::optional<SteadyTime> missing_since_;
+  milliseconds missing_limit_{0};
   Found found_;
   uint32_t killed_ = 0;
 };

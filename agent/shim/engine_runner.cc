@@ -98,8 +98,10 @@ void EngineRunner::OnReaped(const siginfo_t& info) {
   // An engine is asked to be nowhere in particular.
   std::vector<SpawnFailure> skipped;
   if (ReadExecStatus(call->exec_status_fd.get(), failure, skipped) == ExecStatus::kFailed) {
+    const bool missing = failure.step == "execve" &&
+                         (failure.error_number == ENOENT || failure.error_number == ENOTDIR);
     Finish(call, false,
-           "cannot be started: " + failure.step + ": " + ErrnoText(failure.error_number));
+           "cannot be started: " + failure.step + ": " + ErrnoText(failure.error_number), missing);
   } else if (info.si_code != CLD_EXITED) {
     Finish(call, false, "was killed by signal " + std::to_string(info.si_status));
   } else {
@@ -107,8 +109,8 @@ void EngineRunner::OnReaped(const siginfo_t& info) {
   }
 }
 
-void EngineRunner::Finish(Calls::iterator call, bool ok, const std::string& how) {
-  Result result{.ok = ok, .out = std::move(call->out), .problem = {}};
+void EngineRunner::Finish(Calls::iterator call, bool ok, const std::string& how, bool missing) {
+  Result result{.ok = ok, .out = std::move(call->out), .problem = {}, .missing = missing};
   if (!ok) {
     result.problem = call->what + " " + how;
     const std::string said = LastWords(call->err);

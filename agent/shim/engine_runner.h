@@ -28,6 +28,8 @@ class EngineRunner {
     std::string out;
     // When not ok: in words, with what the engine said last.
     std::string problem;
+    // Its program is not there.
+    bool missing = false;
   };
   using Done = std::function<void(const Result&)>;
 
@@ -70,7 +72,7 @@ class EngineRunner {
   void Read(UniqueFd& fd, std::string& text);
   void Close(UniqueFd& fd);
   // Takes the call off the list and tells its end.
-  void Finish(Calls::iterator call, bool ok, const std::string& how);
+  void Finish(Calls::iterator call, bool ok, const std::string& how, bool missing = false);
 
   Poller& poller_;
   std::string program_;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "agent/shim/text.h"
+#include "agent/shim/withheld.h"
 
 namespace muster::shim {
 namespace {
@@ -149,6 +150,16 @@ LeaseDirectory OpenLeaseDirectory(const std::string& wanted, std::string& proble
   return directory;
 }
 
+std::optional<LeaseSet> LeasesFor(const internal::ShimBootstrap& bootstrap, std::string& problem) {
+  LeaseDirectory directory = OpenLeaseDirectory(bootstrap.lease_directory(), problem);
+  if (!directory.fd) return std::nullopt;
+  return LeaseSet(std::move(directory), bootstrap.node_id(),
+                  bootstrap.holder().empty() ? "job " + bootstrap.job_id() : bootstrap.holder(),
+                  !bootstrap.slots_are_cards()       ? SlotKind::kPlain
+                  : bootstrap.card_leases_per_node() ? SlotKind::kCardOfNode
+                                                     : SlotKind::kCardOfMachine);
+}
+
 LeaseSet::LeaseSet(LeaseDirectory directory, std::string node_id, std::string holder, SlotKind kind)
     : directory_(std::move(directory)),
       node_id_(std::move(node_id)),
@@ -183,21 +194,46 @@ std::string LeaseSet::TakeSlot(uint32_t slot, bool* held) {
   if (slots_.contains(slot)) return "";
   std::optional<std::string> holder;
   std::string problem;
-  const std::string number = std::to_string(slot);
-  const std::string of_node = EncodeFileName(node_id_) + "." + number;
-  const bool plain = kind_ == SlotKind::kPlain;
-  UniqueFd fd = Lock(plain                            ? "slot." + of_node
-                     : kind_ == SlotKind::kCardOfNode ? "card." + of_node
-                                                      : "card." + number,
-                     holder, problem);
+  const std::string what = (kind_ == SlotKind::kPlain ? "slot " : "the card of module ") +
+                           std::to_string(slot) + " of " + Printable(node_id_);
+  const std::string name = LeaseOf(slot);
+  UniqueFd fd = Lock(name, holder, problem);
   if (holder) {
     if (held != nullptr) *held = true;
-    return (plain ? "slot " : "the card of module ") + number + " of " + Printable(node_id_) +
-           " is in use by " + *holder;
+    return what + " is in use by " + *holder;
   }
   if (!fd) return problem;
+  // With the lock: whoever withholds has it until the mark is there.
+  if (const Withheld mark = FindWithheld(directory_.fd.get(), name); !mark.file.empty()) {
+    Unlock(fd);
+    return what + " is withheld: " + mark.reason +
+           " (when it is certain that nothing uses it any " + "more, remove " + directory_.path +
+           "/" + mark.file + ")";
+  }
   slots_[slot] = std::move(fd);
   return "";
+}
+
+std::string LeaseSet::LeaseOf(uint32_t slot) const {
+  const std::string number = std::to_string(slot);
+  if (kind_ == SlotKind::kCardOfMachine) return "card." + number;
+  return (kind_ == SlotKind::kPlain ? "slot." : "card.") + EncodeFileName(node_id_) + "." + number;
+}
+
+std::string LeaseSet::WithholdAll(const std::string& attempt, const std::string& reason) {
+  for (const auto& [slot, fd] : slots_) {
+    const std::string problem =
+        MarkWithheld(directory_.fd.get(), LeaseOf(slot), EncodeFileName(attempt), reason);
+    if (!problem.empty()) return directory_.path + "/" + problem;
+  }
+  ReleaseAll();
+  return "";
+}
+
+void LeaseSet::EndWithholding(const std::string& attempt, const std::vector<uint32_t>& slots) {
+  for (const uint32_t slot : slots) {
+    UnmarkWithheld(directory_.fd.get(), LeaseOf(slot), EncodeFileName(attempt));
+  }
 }
 
 std::string LeaseSet::TryPort(uint32_t candidate, PortHold& hold) {

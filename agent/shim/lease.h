@@ -9,9 +9,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "agent/shim/port_hold.h"
 #include "common/io/unique_fd.h"
+#include "muster/internal/shim.pb.h"
 
 namespace muster::shim {
 
@@ -52,6 +54,13 @@ class LeaseSet {
   // or there is no other. Empty on success.
   std::string TakePort(uint32_t wanted, bool companion, PortHold& hold, Port& port);
 
+  // Withholds the slots that are held from everybody, with the locks gone, too, until
+  // EndWithholding of the same `attempt` (see agent/shim/withheld.h). Empty, or why not; the locks
+  // stay then.
+  std::string WithholdAll(const std::string& attempt, const std::string& reason);
+  // Ends that for these slots, held or not.
+  void EndWithholding(const std::string& attempt, const std::vector<uint32_t>& slots);
+
   void ReleaseSlot(uint32_t slot);
   void ReleasePort();
   void ReleaseAll();
@@ -61,17 +70,22 @@ class LeaseSet {
   // it.
   UniqueFd Lock(const std::string& name, std::optional<std::string>& holder, std::string& problem);
 
+  std::string LeaseOf(uint32_t slot) const;
   std::string TryPort(uint32_t candidate, PortHold& hold);
   std::string TryCompanion(uint32_t port);
 
   LeaseDirectory directory_;
   std::string node_id_;
   std::string holder_;
-  const SlotKind kind_;
+  SlotKind kind_;
   std::map<uint32_t, UniqueFd> slots_;
   UniqueFd port_;
   UniqueFd companion_;
 };
+
+// The leases of the slots of an attempt. Nothing, with the reason in `problem`, without a
+// directory.
+std::optional<LeaseSet> LeasesFor(const internal::ShimBootstrap& bootstrap, std::string& problem);
 
 // `text` with every byte outside [A-Za-z0-9._-] as %XX, so that it is one file name.
 std::string EncodeFileName(std::string_view text);

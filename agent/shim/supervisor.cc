@@ -173,17 +173,11 @@ void Supervisor::Prepare() {
 
 void Supervisor::OpenLeases() {
   std::string problem;
-  LeaseDirectory directory = OpenLeaseDirectory(bootstrap_.lease_directory(), problem);
-  if (!directory.fd) {
+  leases_ = LeasesFor(bootstrap_, problem);
+  if (!leases_) {
     problems_.push_back({"lease-directory", "the directory of leases cannot be used: " + problem});
     return;
   }
-  const std::string holder =
-      bootstrap_.holder().empty() ? "job " + bootstrap_.job_id() : bootstrap_.holder();
-  leases_.emplace(std::move(directory), bootstrap_.node_id(), holder,
-                  !bootstrap_.slots_are_cards()       ? SlotKind::kPlain
-                  : bootstrap_.card_leases_per_node() ? SlotKind::kCardOfNode
-                                                      : SlotKind::kCardOfMachine);
   if (bootstrap_.reserve_port()) {
     problem = leases_->TakePort(bootstrap_.port(), WantsCompanionPort(), port_hold_, port_);
     if (!problem.empty()) problems_.push_back({"port", problem});

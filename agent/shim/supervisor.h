@@ -84,6 +84,7 @@ class Supervisor {
   bool AsksHowItEnded(RankProcess& rank, const siginfo_t& info);
   void BeginRemoval(SteadyTime now, bool kill_now);
   bool IsRemoving(SteadyTime now) const;
+  void GiveUpContainers();
   std::vector<bool> AllButEngineCommands(const std::vector<ProcessInfo>& processes) const;
 
   // supervisor_stall.cc
@@ -148,6 +149,8 @@ class Supervisor {
   bool quit_ = false;
   // Processes are left that could not be killed.
   bool stuck_ = false;
+  // That slots cannot be withheld was told.
+  bool told_withholding_ = false;
   bool told_to_exit_ = false;
   // Left-over processes that were killed, by pid and start time.
   std::set<std::pair<pid_t, uint64_t>> killed_;

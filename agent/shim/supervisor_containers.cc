@@ -58,6 +58,26 @@ bool Supervisor::IsRemoving(SteadyTime now) const {
   return !containers_.gone() && removal_end_ && now < *removal_end_;
 }
 
+// Ends the wait for an engine that will not come back. Its containers may still run, so nobody gets
+// their slots: marks go on withholding them when this process is gone.
+void Supervisor::GiveUpContainers() {
+  std::string left;
+  for (const std::string& text : containers_.Remaining()) left += (left.empty() ? "" : "; ") + text;
+  const std::string reason = bootstrap_.holder() + (bootstrap_.holder().empty() ? "" : ": ") + left;
+  const std::string problem =
+      leases_ ? leases_->WithholdAll(AttemptNameOf(bootstrap_), reason) : "";
+  if (!problem.empty()) {
+    if (!told_withholding_) Complain("slots stay taken, and this process with them: " + problem);
+    told_withholding_ = true;
+    return;
+  }
+  Complain("the engine is gone for good, and nobody waits for it any more; slots are withheld: " +
+           reason);
+  stuck_ = false;
+  next_pass_.reset();
+  told_to_exit_ = true;
+}
+
 // Flags of those that are to be killed: all but commands of the engine, which has its own limits.
 std::vector<bool> Supervisor::AllButEngineCommands(
     const std::vector<ProcessInfo>& processes) const {

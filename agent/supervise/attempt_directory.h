@@ -27,8 +27,8 @@ inline constexpr char kSocketFile[] = "sock";
 // agent.
 inline constexpr char kShimErrorFile[] = "shim.log";
 inline constexpr char kCgroupFile[] = "cgroup";
-// For ranks in containers: a ShimBootstrap with the engine and the user, made by the agent before
-// the shim begins.
+// For ranks in containers: a ShimBootstrap with the engine, the user and the slots, made by the
+// agent before the shim begins.
 inline constexpr char kEngineFile[] = "engine";
 
 // "<job>.<attempt>", and back. Job ids have no dot.

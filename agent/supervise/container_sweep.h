@@ -16,7 +16,8 @@ struct ContainerSweep {
   std::vector<std::string> left;
 };
 
-// `bootstrap`: a serialized ShimBootstrap with engine and user. `environ`: for muster-shim itself.
+// `bootstrap`: a serialized ShimBootstrap with engine, user and slots. `environ`: for muster-shim
+// itself.
 ContainerSweep SweepContainers(const std::string& shim_binary,
                                const std::vector<std::string>& environ,
                                const std::string& bootstrap, std::chrono::milliseconds limit);

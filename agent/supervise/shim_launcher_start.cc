@@ -99,6 +99,15 @@ void ShimLauncher::Begin(const Follower& shim, const std::string& cgroup_parent,
     internal::ShimBootstrap kept;
     *kept.mutable_engine() = bootstrap->engine();
     if (bootstrap->has_run_as()) *kept.mutable_run_as() = bootstrap->run_as();
+    // Whose slots they are, which nobody may have while there are containers.
+    kept.set_job_id(bootstrap->job_id());
+    kept.set_attempt(bootstrap->attempt());
+    kept.set_node_id(bootstrap->node_id());
+    kept.set_lease_directory(bootstrap->lease_directory());
+    kept.set_slots_are_cards(bootstrap->slots_are_cards());
+    kept.set_card_leases_per_node(bootstrap->card_leases_per_node());
+    kept.set_holder(bootstrap->holder());
+    *kept.mutable_slots() = bootstrap->slots();
     const absl::Status written =
         shim->directory()->WriteText(kEngineFile, kept.SerializeAsString());
     if (!written.ok()) {

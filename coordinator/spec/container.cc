@@ -25,7 +25,7 @@ constexpr std::string_view kElsewhere =
     "it leads to another engine or storage, where the container would not be found again; "
     "configure "
     "the engine of the node";
-constexpr std::array<OwnedOption, 27> kOwned = {{
+constexpr std::array<OwnedOption, 28> kOwned = {{
     {"attach", "a", kOutput},
     {"cidfile", "", "Muster finds containers by their labels"},
     {"config", "", kElsewhere},
@@ -45,6 +45,7 @@ constexpr std::array<OwnedOption, 27> kOwned = {{
     {"restart", "", "restarts are Muster's: use the key restart of the job"},
     {"rm", "", kRemoval},
     {"root", "", kElsewhere},
+    {"rootfs", "", "the image would be taken for a folder of the node"},
     {"runroot", "", kElsewhere},
     {"runtime", "", "use the key container.runtime"},
     {"sig-proxy", "", "signals reach ranks through it"},
@@ -57,25 +58,43 @@ constexpr std::array<OwnedOption, 27> kOwned = {{
 // Letters of options without a value, which can be written together.
 constexpr std::string_view kSwitches = "dPitq";
 
-// Options that no value follows: a word behind one would be taken for the image.
-constexpr std::array<std::string_view, 18> kWithoutValue = {"--disable-content-trust",
-                                                            "--env-host",
-                                                            "--http-proxy",
-                                                            "--init",
-                                                            "--no-healthcheck",
-                                                            "--no-hostname",
-                                                            "--no-hosts",
-                                                            "--oom-kill-disable",
-                                                            "--passwd",
-                                                            "--publish-all",
-                                                            "--quiet",
-                                                            "--read-only",
-                                                            "--read-only-tmpfs",
-                                                            "--replace",
-                                                            "--rmi",
-                                                            "--tls-verify",
-                                                            "-P",
-                                                            "-q"};
+// Options of which it is known that their value may be the next word. Behind any other, which may
+// be a switch, now or in a version to come, such a word would be taken for the image.
+constexpr std::string_view kTakeWord =
+    "add-host annotation arch authfile blkio-weight blkio-weight-device cap-add cap-drop "
+    "cgroup-conf cgroup-parent cgroupns cgroups cpu-period cpu-quota cpu-rt-period cpu-rt- "
+    "runtime cpu-shares cpus cpuset-cpus cpuset-mems device device-cgroup-rule device-read-bps "
+    "device-read-iops device-write-bps device-write-iops dns dns-opt dns-option dns-search "
+    "domainname entrypoint env-file expose gidmap gpus group-add health-cmd health-interval "
+    "health-retries health-start-period health-timeout hostname hostuser init-path ip ip6 ipc "
+    "label link log-opt mac-address memory memory-reservation memory-swap memory-swappiness "
+    "mount net network network-alias oom-score-adj pid pids-limit platform publish secret "
+    "security-opt shm-size stop-signal stop-timeout storage-opt subgidname subuidname sysctl "
+    "timeout tmpfs tz uidmap ulimit umask user userns uts volume volume-driver volumes-from";
+// The same for options of one letter.
+constexpr std::string_view kLettersThatTakeWord = "chlmpuv";
+
+bool HasWord(std::string_view words, std::string_view word) {
+  for (size_t begin = 0; begin < words.size();) {
+    const size_t end = std::min(words.find(' ', begin), words.size());
+    if (words.substr(begin, end - begin) == word) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+// True when the value of `option` is the next word, for certain.
+bool TakesNextWord(std::string_view option) {
+  if (option.starts_with("--")) return HasWord(kTakeWord, option.substr(2));
+  if (!option.starts_with('-')) return false;
+  for (size_t at = 1; at < option.size(); ++at) {
+    if (kLettersThatTakeWord.find(option[at]) != std::string_view::npos) {
+      return at + 1 == option.size();
+    }
+    if (kSwitches.find(option[at]) == std::string_view::npos) return false;
+  }
+  return false;
+}
 
 std::string Refuse(std::string_view word, const OwnedOption& owned) {
   return fmt::format("the option {} is not for jobs: {}", Quoted(word), owned.reason);
@@ -117,14 +136,22 @@ std::string ContainerOptionProblem(std::string_view word, std::string_view befor
     return owned == kOwned.end() ? "" : Refuse(word, *owned);
   }
   if (word.starts_with('-')) return ShortProblem(word);
-  const bool may_be_value =
-      before.starts_with('-') && before.find('=') == std::string_view::npos &&
-      std::find(kWithoutValue.begin(), kWithoutValue.end(), before) == kWithoutValue.end();
-  if (may_be_value) return "";
+  if (TakesNextWord(before)) return "";
+  if (before.starts_with('-') && before.find('=') == std::string_view::npos) {
+    return fmt::format(
+        "{} is neither an option nor the value of one: if it is that of {}, write both as one "
+        "word, {}={}",
+        Quoted(word), Quoted(before), before, word);
+  }
   return fmt::format(
       "{} is neither an option nor the value of one; the image is the key container.image, and the "
       "program that of the job",
       Quoted(word));
+}
+
+std::string LastContainerOptionProblem(std::string_view word) {
+  if (!TakesNextWord(word)) return "";
+  return fmt::format("the option {} has no value", Quoted(word));
 }
 
 std::string ImageProblem(std::string_view image) {
@@ -144,6 +171,9 @@ std::vector<std::string> ContainerProblems(const v1::ContainerSpec& container) {
     const std::string problem = ContainerOptionProblem(option, before);
     if (!problem.empty()) problems.push_back("container.options: " + problem);
     before = option;
+  }
+  if (const std::string problem = LastContainerOptionProblem(before); !problem.empty()) {
+    problems.push_back("container.options: " + problem);
   }
   const std::string& runtime = container.runtime();
   if (!runtime.empty() && (runtime.starts_with('-') || !ImageProblem(runtime).empty())) {

@@ -13,6 +13,9 @@ namespace muster {
 // the engine: it is an option that Muster sets itself, or none at all. Empty: it can.
 std::string ContainerOptionProblem(std::string_view word, std::string_view before);
 
+// What is wrong with the last of the options. Empty: nothing.
+std::string LastContainerOptionProblem(std::string_view word);
+
 // Why this is no name of an image. Empty: it may be one.
 std::string ImageProblem(std::string_view image);
 

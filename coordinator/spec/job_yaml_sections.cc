@@ -336,10 +336,15 @@ v1::ContainerSpec ReadContainer(const YamlNode& node, YamlReader& reader) {
         }},
        {"options", [&](const YamlNode& value) {
           std::string before;
+          const YamlNode* last = nullptr;
           for (const YamlNode* item : reader.List(value, "container.options", true)) {
             check(*item, "container.options", ContainerOptionProblem(item->text, before));
             before = item->text;
             container.add_options(item->text);
+            last = item;
+          }
+          if (last != nullptr) {
+            check(*last, "container.options", LastContainerOptionProblem(last->text));
           }
         }}});
   if (is_map && !has_image) reader.Error(node, "container needs the key 'image'");

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/integration/sandbox/command_run.h"
 #include "tests/integration/stand_in/engine.h"
@@ -158,6 +162,26 @@ TEST_F(RunContainer, NothingStartsWithoutTheImageOrTheEngine) {
   EXPECT_THAT(none.err(), AllOf(HasSubstr("node-2"), HasSubstr("neither docker nor podman")));
 }
 
+TEST_F(RunContainer, AnEngineThatDoesNotWorkIsPassedOverForOneThatDoes) {
+  const StandInEngine podman(box_, "podman");
+  box_.Write("engine/faults/down", "");
+  WriteJob("command: ['true']\n");
+  CommandRun run = Run();
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_EQ(podman.Calls("run").size(), 2u);
+  EXPECT_THAT(run.err(), AllOf(HasSubstr("podman runs the containers"),
+                               HasSubstr("docker: exit status 1: Cannot connect to the daemon"),
+                               HasSubstr("systemctl start docker")));
+
+  box_.Write("engine-podman/faults/down", "");
+  CommandRun none = Run();
+  EXPECT_EQ(none.Wait(), 120) << none.err();
+  EXPECT_THAT(none.err(),
+              AllOf(HasSubstr("no engine works here"), HasSubstr("docker: exit status 1"),
+                    HasSubstr("podman: exit status 1"), HasSubstr("run \"podman info\""),
+                    Not(HasSubstr("pull"))));
+}
+
 TEST_F(RunContainer, SignalsReachTheProgram) {
   WriteJob(
       "command: [sh, -c, 'trap \"echo stopping; exit 5\" TERM; touch up.$RANK; while :; do sleep "
@@ -233,6 +257,42 @@ TEST_F(RunContainer, AnEngineThatDoesNotAnswerAtTheEndIsNamedAndWaitedFor) {
   // The shims go on asking.
   fs::remove(box_.Path("engine/faults/deaf"));
   ExpectNothingLeft();
+}
+
+// What a test program does that is killed in the next test; alone it does nothing.
+TEST_F(RunContainer, DISABLED_IsLeftAlone) {
+  const char* const out = std::getenv("LEFT_ALONE");
+  if (out == nullptr) GTEST_SKIP() << "for the test of what is killed only";
+  const CommandRun run = StartDeaf();
+  const std::string name = out;
+  std::ofstream stream(name + ".new");
+  stream << box_.path() << "\n";
+  for (const pid_t pid : box_.Processes()) stream << pid << "\n";
+  // Programs in containers carry no mark.
+  for (const pid_t pid : pids_) stream << pid << "\n";
+  stream.close();
+  fs::rename(name + ".new", name);
+  ::pause();
+}
+
+TEST_F(RunContainer, NothingIsLeftWhenTheTestProgramIsKilled) {
+  box_.Set("LEFT_ALONE", box_.Path("left"));
+  CommandRun tests = box_.StartProgram(
+      "/proc/self/exe",
+      {"--gtest_also_run_disabled_tests", "--gtest_filter=RunContainer.DISABLED_IsLeftAlone"});
+  ASSERT_TRUE(box_.WaitFor("left")) << tests.out();
+  tests.Send(SIGKILL);
+  std::istringstream left(box_.Read("left"));
+  std::string folder;
+  ASSERT_TRUE(std::getline(left, folder));
+  std::vector<pid_t> pids;
+  for (pid_t pid = 0; left >> pid;) pids.push_back(pid);
+  // Two agents, two shims, two clients, two programs, the engine.
+  EXPECT_GE(pids.size(), 9u);
+  for (const pid_t pid : pids) {
+    EXPECT_TRUE(WaitUntil([&] { return Sandbox::Words(pid).empty(); }, Seconds(30))) << pid;
+  }
+  EXPECT_TRUE(WaitUntil([&] { return !fs::exists(folder); }));
 }
 
 }  // namespace

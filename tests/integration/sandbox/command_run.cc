@@ -16,6 +16,8 @@
 #include <sstream>
 #include <utility>
 
+#include "tests/integration/sandbox/guard.h"
+
 namespace muster::testing {
 namespace {
 
@@ -128,6 +130,7 @@ Sandbox::Sandbox() {
   std::string name = "/tmp/muster-run-XXXXXX";
   if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "mkdtemp";
   path_ = name;
+  GuardSandbox(path_);
   mark_ = "MUSTER_TEST_MARK=" + path_;
   for (const char* folder : {"home", "leases"}) std::filesystem::create_directory(Path(folder));
   // Debian's own interpreter: whatever else comes first in PATH may be a slow wrapper.
@@ -152,6 +155,7 @@ Sandbox::~Sandbox() {
       Seconds(10));
   std::error_code error;
   std::filesystem::remove_all(path_, error);
+  UnguardSandbox(path_);
 }
 
 void Sandbox::Write(const std::string& name, const std::string& text) const {

@@ -1,6 +1,6 @@
 // Runs the real `coordinator` in a folder of its own: own home, own local jobs, own leases, so that
 // tests neither see each other nor the user. Every wait has a bound; whatever a test leaves behind
-// is killed.
+// is killed, also when the test program was (guard.h).
 #pragma once
 
 #include <sys/resource.h>

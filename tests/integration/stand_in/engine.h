@@ -1,5 +1,6 @@
-// The stand-in for a container engine (engine.py) in a sandbox: found first as `docker` by what the
-// sandbox starts from then on. Its daemon, and with it its containers, ends with the sandbox.
+// The stand-in for a container engine (engine.py) in a sandbox: found first as `docker`, or
+// `podman`, by what the sandbox starts from then on. Its daemon, and with it its containers, ends
+// with the sandbox.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,34 +20,38 @@ namespace muster::testing {
 
 class StandInEngine {
  public:
-  explicit StandInEngine(Sandbox& box) : box_(box) {
+  explicit StandInEngine(Sandbox& box, const std::string& name = "docker")
+      : box_(box), folder_(name == "docker" ? "engine" : "engine-" + name) {
     namespace fs = std::filesystem;
-    for (const char* folder : {"bin", "engine", "engine/faults"}) {
+    for (const std::string& folder : {std::string("bin"), folder_, folder_ + "/faults"}) {
       fs::create_directory(box.Path(folder));
     }
-    box.Write("bin/docker", "#!/bin/sh\nexec /usr/bin/python3 -I '" ENGINE_PROGRAM "' client '" +
-                                box.Path("engine") + "' \"$@\"\n");
+    box.Write("bin/" + name, "#!/bin/sh\nexec /usr/bin/python3 -I '" ENGINE_PROGRAM "' client '" +
+                                 box.Path(folder_) + "' \"$@\"\n");
     box.Write("bin/docker-init", "#!/bin/sh\n");
-    for (const char* program : {"bin/docker", "bin/docker-init"}) {
+    for (const std::string& program : {"bin/" + name, std::string("bin/docker-init")}) {
       fs::permissions(box.Path(program), fs::perms::owner_all);
     }
     box.Set("PATH", box.Path("bin") + ":/usr/bin:/bin");
     daemon_.emplace(
-        box.StartProgram("/usr/bin/python3", {ENGINE_PROGRAM, "serve", box.Path("engine")}));
-    EXPECT_TRUE(box.WaitFor("engine/containers.json")) << daemon_->err();
+        box.StartProgram("/usr/bin/python3", {ENGINE_PROGRAM, "serve", box.Path(folder_)}));
+    EXPECT_TRUE(box.WaitFor(folder_ + "/containers.json")) << daemon_->err();
   }
 
   // What there is: id, name, labels, running, pid.
   nlohmann::json Containers() const {
-    return nlohmann::json::parse(box_.Read("engine/containers.json"));
+    return nlohmann::json::parse(box_.Read(folder_ + "/containers.json"));
   }
-  // Calls of the client with this first word: pid, argv, env.
+  // Calls of the client with this command: pid, argv, env.
   std::vector<nlohmann::json> Calls(const std::string& command) const {
     std::vector<nlohmann::json> calls;
-    std::istringstream lines(box_.Read("engine/calls.jsonl"));
+    std::istringstream lines(box_.Read(folder_ + "/calls.jsonl"));
     for (std::string line; std::getline(lines, line);) {
       nlohmann::json call = nlohmann::json::parse(line);
-      if (call["argv"][0] == command) calls.push_back(std::move(call));
+      // Options of podman itself are in front of it.
+      size_t at = 0;
+      while (call["argv"][at].get<std::string>().starts_with("--")) ++at;
+      if (call["argv"][at] == command) calls.push_back(std::move(call));
     }
     return calls;
   }
@@ -68,8 +73,12 @@ class StandInEngine {
     return -1;
   }
 
+  // What the engine keeps is below this folder of the sandbox.
+  const std::string& folder() const { return folder_; }
+
  private:
   Sandbox& box_;
+  std::string folder_;
   std::optional<CommandRun> daemon_;
 };
 

@@ -4,7 +4,8 @@
 `engine.py serve DIR` is the daemon. It keeps what there is in DIR/containers.json and what every client was called with in
 DIR/calls.jsonl. `engine.py client DIR ...` is the client: run, ps, kill, rm, container inspect, image inspect. As with a real
 engine the program of a container is no descendant of the client, outlives it, and has the image's environment and what -e and
---env-file give it. Options in DIR/faults: `deaf` (ps does not answer), `broken` (run fails).
+--env-file give it. As with a real engine --device takes device nodes only. Options in DIR/faults: `deaf` (ps does not answer),
+`broken` (run fails), `down` (version and info fail). It is called as podman is, too, with options in front of the command.
 """
 
 import ctypes
@@ -12,6 +13,7 @@ import json
 import os
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -172,6 +174,8 @@ class Client:
         name, labels, env, cwd = "", {}, dict(IMAGE_ENV), "/"
         while words and words[0].startswith("-"):
             word = words.pop(0)
+            if word == "--":
+                break
             value = words.pop(0) if word in FLAGS_WITH_VALUE else word.partition("=")[2]
             if word == "-e":
                 if value in os.environ:
@@ -181,6 +185,11 @@ class Client:
                     for line in stream.read().decode("latin-1").splitlines():
                         key, _, text = line.partition("=")
                         env[key] = text
+            elif word == "-v":
+                if not os.path.exists(value.split(":")[0]):
+                    self.fail(125, f"no such file or directory: {value}")
+            elif word.startswith("--device=") and not stat.S_ISCHR(os.stat(value.split(":")[0]).st_mode):
+                self.fail(126, f"not a device node: {value}")
             elif word == "-w":
                 cwd = value
             elif word.startswith("--name="):
@@ -208,8 +217,14 @@ class Client:
     def do(self, words: list[str]):
         with open(os.path.join(self.folder, "calls.jsonl"), "a", encoding="utf-8") as stream:
             stream.write(json.dumps({"pid": os.getpid(), "argv": words, "env": dict(os.environ)}) + "\n")
+        # Options of podman itself.
+        while words[0].startswith("--"):
+            words = words[1:]
         command = words[0]
-        if command == "run":
+        if command in ("version", "info"):
+            if os.path.exists(os.path.join(self.folder, "faults", "down")):
+                self.fail(1, "Cannot connect to the daemon. Is it running?")
+        elif command == "run":
             self.run(words[1:])
         elif words[:2] == ["image", "inspect"]:
             if words[-1] != IMAGE:

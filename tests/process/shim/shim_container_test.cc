@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -96,6 +97,58 @@ TEST_F(ShimContainer, IsCalledAsTheUserOfTheJobOnly) {
   ASSERT_NE(exited, nullptr);
   EXPECT_EQ(exited->kind(), internal::ShimRankExited::CODE);
   EXPECT_EQ(exited->value(), 7);
+}
+
+// An engine whose container is there for as long as the engine is.
+constexpr char kKeeps[] =
+    "case $2 in\nps) echo 'aa muster-j-1-0';;\ncontainer) echo 'true|0|false|2026';;\n"
+    "kill|rm) exit 1;;\nesac\n[ \"$1\" != run ] || exec sleep 1000";
+
+TEST_F(ShimContainer, OfAnEngineThatIsGoneForGoodKeepsNoShimButItsSlots) {
+  UseEngine(kKeeps);
+  shim_.bootstrap.mutable_engine()->set_missing_limit_ms(1500);
+  ASSERT_TRUE(shim_.StartAndPrepare()) << shim_.Problems();
+  shim_.Run();
+  ASSERT_TRUE(Eventually([&] { return Calls().find("run img") != std::string::npos; }));
+  ASSERT_EQ(::unlink((folder_.path() + "/engine").c_str()), 0);
+  shim_.Stop(0);
+  const auto* stopped = shim_.WaitStopped(30);
+  ASSERT_NE(stopped, nullptr);
+  // Never told to be gone.
+  ASSERT_EQ(stopped->unkillable_size(), 1);
+  EXPECT_THAT(stopped->unkillable(0), HasSubstr("podman does not say which containers are left"));
+  EXPECT_EQ(shim_.WaitExit(30), 0);
+
+  // Nobody gets the slot, and everybody is told why.
+  ShimClient other(folder_.path(), "b", folder_.path() + "/leases");
+  other.bootstrap.set_working_directory("/");
+  other.AddRank({"/bin/true"});
+  EXPECT_FALSE(other.StartAndPrepare());
+  EXPECT_THAT(other.Problems(), AllOf(HasSubstr("is withheld: "), HasSubstr("podman does not say"),
+                                      HasSubstr("remove " + folder_.path() + "/leases/")));
+}
+
+TEST_F(ShimContainer, ThatIsLeftByADeadShimHasItsSlotUntilItIsRemoved) {
+  UseEngine(kKeeps);
+  internal::ShimBootstrap kept = shim_.bootstrap;
+  const std::string input = folder_.path() + "/kept";
+  std::ofstream(input) << kept.SerializeAsString();
+  const std::string remove =
+      ProgramPath("muster-shim") + " --remove-containers 1000 < " + input + " > /dev/null 2>&1";
+  EXPECT_NE(std::system(remove.c_str()), 0);
+  ShimClient other(folder_.path(), "b", folder_.path() + "/leases");
+  other.bootstrap.set_working_directory("/");
+  other.AddRank({"/bin/true"});
+  EXPECT_FALSE(other.StartAndPrepare());
+  EXPECT_THAT(other.Problems(), AllOf(HasSubstr("is withheld: "), HasSubstr("muster-j-1-0")));
+
+  // Gone at last.
+  std::ofstream(folder_.path() + "/engine") << "#!/bin/sh\n";
+  EXPECT_EQ(std::system(remove.c_str()), 0);
+  ShimClient third(folder_.path(), "c", folder_.path() + "/leases");
+  third.bootstrap.set_working_directory("/");
+  third.AddRank({"/bin/true"});
+  EXPECT_TRUE(third.StartAndPrepare()) << third.Problems();
 }
 
 TEST_F(ShimContainer, ThatHangsDoesNotKeepTheShimFromStopping) {

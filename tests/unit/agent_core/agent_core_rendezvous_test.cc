@@ -75,10 +75,11 @@ TEST_F(AgentCoreRendezvous, ProposesTheInterfacesOfHcclFirst) {
 
 TEST_F(AgentCoreRendezvous, RanksInContainersHaveTheVariableOfTheJobAndNotThatOfTheAgent) {
   options_.environ = {"HCCL_SOCKET_IFNAME=eno"};
-  options_.look_for_engines = [] {
+  options_.look_for_engines = [](const v1::LaunchSpec&, const RunAs&,
+                                 const std::function<void(ContainerHost)>& done) {
     ContainerHost host;
     host.docker.program = "/usr/bin/docker";
-    return host;
+    done(std::move(host));
   };
   StartAgent();
   Connect();

@@ -38,7 +38,13 @@ class CheckResponderTest : public ::testing::Test {
     *addresses.Add() = "192.0.2.1";
     responder_ = std::make_unique<CheckResponder>(
         executor_, users_, &inspector_, &network_,
-        [context](const v1::LaunchSpec&) { return context; }, [addresses] { return addresses; },
+        [context](const v1::LaunchSpec&, const RunAs& user,
+                  const std::function<void(ComposeContext)>& done) {
+          ComposeContext own = context;
+          own.user = user;
+          done(std::move(own));
+        },
+        [addresses] { return addresses; },
         [this](v1::CheckReport report) { reports_.push_back(std::move(report)); },
         [this](const Deed& deed) { deeds_.push_back(deed); });
   }

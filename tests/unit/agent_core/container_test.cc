@@ -85,17 +85,18 @@ bool HasPair(const Words& words, const std::string& first, const std::string& se
 }
 
 TEST(Contain, GivesDockerEverythingThatARankNeeds) {
-  EXPECT_THAT(Argv(Launch()),
-              ElementsAre("/usr/bin/docker", "run", "--name=muster-j1-2-5", "--label=muster.job=j1",
-                          "--label=muster.attempt=2", "--label=muster.state=00ff",
-                          "--label=muster.node=node-1", "--label=muster.rank=5", "--pull=never",
-                          "--log-driver=none", "--init", "--network=host", "--ipc=host",
-                          "--ulimit=memlock=-1:-1", "--ulimit=nofile=1048576:1048576",
-                          "--cap-add=sys_nice", "--user=0:0", "-v", "/data/run:/data/run", "-w",
-                          "/data/run", "-e", "MUSTER_ATTEMPT", "-e", "MUSTER_JOB_ID", "-e",
-                          "MUSTER_NODE", "-e", "OMPI_MCA_btl_vader_single_copy_mechanism", "-e",
-                          "PYTHONUNBUFFERED", "-e", "RANK", "-e", "MASTER_ADDR", "-e",
-                          "MASTER_PORT", "img:1", "python3", "-u", "t.py", "", "a b", "$HOME"));
+  EXPECT_THAT(
+      Argv(Launch()),
+      ElementsAre("/usr/bin/docker", "run", "--name=muster-j1-2-5", "--label=muster.job=j1",
+                  "--label=muster.attempt=2", "--label=muster.state=00ff",
+                  "--label=muster.node=node-1", "--label=muster.rank=5", "--pull=never",
+                  "--log-driver=none", "--init", "--network=host", "--ipc=host",
+                  "--ulimit=memlock=-1:-1", "--ulimit=nofile=1048576:1048576", "--cap-add=sys_nice",
+                  "--user=0:0", "-v", "/data/run:/data/run", "-w", "/data/run", "-e",
+                  "MUSTER_ATTEMPT", "-e", "MUSTER_JOB_ID", "-e", "MUSTER_NODE", "-e",
+                  "OMPI_MCA_btl_vader_single_copy_mechanism", "-e", "PYTHONUNBUFFERED", "-e",
+                  "RANK", "-e", "MASTER_ADDR", "-e", "MASTER_PORT", "--", "img:1", "python3", "-u",
+                  "t.py", "", "a b", "$HOME"));
 }
 
 TEST(Contain, GivesPodmanWhatItTakesInAnotherWay) {
@@ -206,6 +207,41 @@ TEST(Contain, GivesCardsByTheRuntimeOrByTheirDeviceNodes) {
               HasSubstr("card 3 has no device node"));
 }
 
+TEST(Contain, GivesTheRuntimeTheCardsOfTheJobAndNoOthers) {
+  v1::LaunchSpec launch = Launch();
+  launch.mutable_container()->set_runtime("habana");
+  // Without leased cards none.
+  EXPECT_THAT(Compose(launch, Context()).ranks(0).env(),
+              Not(Contains(StartsWith("HABANA_VISIBLE_DEVICES="))));
+  launch.set_slots_are_cards(true);
+  Set(launch, "HABANA_VISIBLE_DEVICES", "0,1");
+  const internal::ShimBootstrap bootstrap = Compose(launch, Context());
+  EXPECT_THAT(bootstrap.ranks(0).env(), Contains("HABANA_VISIBLE_DEVICES=all"));
+  EXPECT_THAT(bootstrap.warnings(), ElementsAre(HasSubstr("HABANA_VISIBLE_DEVICES of the job")));
+}
+
+TEST(Contain, MountsTheFilesOfSimulatedCardsWhereDevicesWouldBe) {
+  v1::LaunchSpec launch = Launch();
+  launch.set_slots_are_cards(true);
+  ComposeContext context = Context();
+  context.container_host.sysroot = "/sim";
+  context.container_host.device_nodes = {"/sim/dev/accel/accel1", "/sim/dev/accel/accel_controlD1",
+                                         "/sim/dev/infiniband/uverbs0"};
+  v1::Device card;
+  card.set_module_id(3);
+  card.set_device_node("/sim/dev/accel/accel1");
+  context.cards = {card};
+  const Words argv = Argv(launch, context);
+  for (const char* node :
+       {"/dev/accel/accel1", "/dev/accel/accel_controlD1", "/dev/infiniband/uverbs0"}) {
+    EXPECT_TRUE(HasPair(argv, "-v", std::string("/sim") + node + ":" + node)) << node;
+  }
+  EXPECT_THAT(argv, Not(Contains(StartsWith("--device"))));
+  launch.mutable_container()->set_runtime("habana");
+  EXPECT_THAT(Compose(launch, context).warnings(),
+              ElementsAre(HasSubstr("the cards of this node are simulated")));
+}
+
 TEST(Contain, MountsTheFolderOfAScriptThatIsElsewhere) {
   v1::LaunchSpec launch = Launch();
   for (const auto& [script, mount] :
@@ -228,7 +264,9 @@ TEST(Contain, TakesTheOptionsOfTheUserLast) {
   launch.mutable_container()->add_options("--pull=always");
   const internal::ShimBootstrap bootstrap = Compose(launch, Context());
   const Words argv(bootstrap.ranks(0).argv().begin(), bootstrap.ranks(0).argv().end());
-  EXPECT_TRUE(HasPair(argv, "--pull=always", "img:1"));
+  // An option whose value is missing takes "--", never the image.
+  EXPECT_TRUE(HasPair(argv, "--pull=always", "--"));
+  EXPECT_TRUE(HasPair(argv, "--", "img:1"));
   EXPECT_THAT(argv, Contains("--privileged"));
   // Who asks for a pull need not have the image.
   EXPECT_EQ(bootstrap.engine().image(), "");
@@ -248,6 +286,25 @@ TEST(ChooseEngine, TakesTheFirstThatTheNodeHasOrTheOneThatTheJobNames) {
   context.container_host.podman.program.clear();
   EXPECT_THAT(std::string(ComposeBootstrap(Launch(), context).status().message()),
               HasSubstr("neither docker nor podman"));
+}
+
+TEST(ChooseEngine, PassesOverOneThatDoesNotWorkAndSaysWhy) {
+  ComposeContext context = Context();
+  context.container_host.docker.refusal = "no daemon (start it)";
+  const internal::ShimBootstrap bootstrap = Compose(Launch(), context);
+  EXPECT_EQ(bootstrap.engine().name(), "podman");
+  EXPECT_THAT(bootstrap.warnings(), ElementsAre(AllOf(StartsWith("podman runs the containers"),
+                                                      HasSubstr("docker: no daemon (start it)"))));
+  v1::LaunchSpec docker = Launch();
+  docker.mutable_container()->set_engine("docker");
+  EXPECT_THAT(
+      std::string(ComposeBootstrap(docker, context).status().message()),
+      AllOf(HasSubstr("no engine works here: docker: no daemon"), Not(HasSubstr("podman"))));
+  context.container_host.podman.refusal = "no storage (make some)";
+  const absl::Status refused = ComposeBootstrap(Launch(), context).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("docker: no daemon (start it); podman: no storage (make some)"));
 }
 
 TEST(ChooseEngine, SaysWhenThereIsNoInit) {
