@@ -110,6 +110,35 @@ class RanksTest(unittest.TestCase):
             self.assertIn(f"3|a b|$HOME|{rank}|3|of two\nlines|{images.BASE_ENV['GC_KERNEL_PATH']}|/job:/usr/bin:/bin|none|{self.box}|\n", text)
         self.assertEqual(self.containers(), [])
 
+    def test_have_the_files_of_simulated_cards_where_cards_would_be(self):
+        for index, module in enumerate((3, 0, 2, 1)):
+            device = self.path(f"sim/sys/class/accel/accel{index}/device")
+            os.makedirs(device)
+            for name, text in (("module_id", f"{module}\n"), ("pci_addr", f"0000:00:{index + 16:02x}.0\n"), ("status", "Operational\n"),
+                               ("device_type", "GAUDI2 Simulator\n")):
+                self.write(f"sim/sys/class/accel/accel{index}/device/{name}", text)
+            os.makedirs(self.path("sim/dev/accel"), exist_ok=True)
+            self.write(f"sim/dev/accel/accel{index}", f"module {module}\n")
+        self.env["MUSTER_SYSROOT"] = self.path("sim")
+        process = self.submit('echo $HABANA_VISIBLE_MODULES $HLS_MODULE_ID $(cat /dev/accel/accel*)\n',
+                              hosts=[{"host": "node-1", "slots": 2}])
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, err.decode())
+        for rank in range(2):
+            self.assertIn(f"[{rank}@node-1] 0,1 {rank} module 0 module 1\n", out.decode())
+        self.assertEqual(self.containers(), [])
+
+    def test_that_an_engine_refuses_to_start_say_what_it_said(self):
+        process = self.submit("", container={"image": IMAGE, "engine": "podman", "options": [*OPTIONS, "--no-such-option"]})
+        _, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 125, err.decode())
+        self.assertIn("podman did not start the container and ended with 125", err.decode())
+        self.assertIn("unknown flag: --no-such-option", err.decode())
+        # An option whose value is missing does not swallow the image.
+        process = self.submit("", container={"image": IMAGE, "engine": "podman", "options": [*OPTIONS, "--conmon-pidfile"]})
+        _, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, err.decode())
+
     def test_end_with_the_code_of_their_program(self):
         process = self.submit("[ $RANK != 1 ] || exit 7\nexec sleep 60\n")
         _, err = process.communicate(timeout=120)
