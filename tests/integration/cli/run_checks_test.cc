@@ -93,6 +93,13 @@ TEST_F(RunChecks, CheckOfAJobSaysWhatAStartWould) {
   CommandRun script = box_.Run({"check", "--local", "job.yaml"});
   EXPECT_EQ(script.Wait(), kNotStarted) << script.err();
   EXPECT_THAT(script.out(), HasSubstr("[node-1-2] FAIL script: the script 'missing.py'"));
+
+  // One cause, one message.
+  box_.Write("job.yaml", "hostfile: hosts\ncommand: [python3]\ncwd: /no/such\n");
+  CommandRun folder = box_.Run({"check", "--local", "job.yaml"});
+  EXPECT_EQ(folder.Wait(), kNotStarted) << folder.err();
+  EXPECT_THAT(folder.out(), HasSubstr("FAIL working-directory: "));
+  EXPECT_THAT(folder.out(), Not(HasSubstr("software")));
 }
 
 TEST_F(RunChecks, CheckWithoutAJobTellsVersions) {

@@ -90,6 +90,28 @@ TEST_F(AgentCoreTest, AStopDoesNotWaitForTheUserDatabase) {
   EXPECT_THAT(launcher_->Take(), ElementsAre("release j1/1"));
 }
 
+TEST_F(AgentCoreTest, AStopDoesNotWaitForContainerEngines) {
+  std::function<void(ContainerHost)> answer;
+  options_.look_for_engines = [&](const v1::LaunchSpec&, const RunAs&,
+                                  std::function<void(ContainerHost)> done) {
+    answer = std::move(done);
+  };
+  StartAgent();
+  Connect();
+  v1::Assignment assignment = Prepare(kJob1);
+  assignment.mutable_launch()->set_working_directory("/work");
+  assignment.mutable_launch()->mutable_container()->set_image("train");
+  Assign(assignment);
+  ASSERT_TRUE(answer);
+  Assign(Assignment(kJob1, 2, v1::Assignment::STOPPED));
+  EXPECT_THAT(TakeEventWords(), ElementsAre("1 stopped"));
+  ContainerHost host;
+  host.docker.program = "/usr/bin/docker";
+  answer(host);
+  queue_.RunReady();
+  EXPECT_THAT(launcher_->Take(), IsEmpty());
+}
+
 TEST_F(AgentCoreTest, AnAttemptReleasedMeanwhileIsNotLaunched) {
   StartAgent();
   Connect();
