@@ -15,6 +15,13 @@ constexpr size_t kMostOutputBytes = size_t{256} << 10;
 
 SteadyTime Now() { return std::chrono::steady_clock::now(); }
 
+// A command and what it has started, as a wrapper of the engine does. It leads a session of its own
+// unless it was started this very moment. Reaped as any child.
+void KillWithGroup(pid_t pid) {
+  (void)::kill(pid, SIGKILL);
+  (void)::kill(-pid, SIGKILL);
+}
+
 }  // namespace
 
 void EngineRunner::Configure(const internal::ShimEngine& engine, std::optional<UserIds> user) {
@@ -128,8 +135,7 @@ void EngineRunner::OnTime(SteadyTime now) {
     const auto late = std::find_if(calls_.begin(), calls_.end(),
                                    [&](const Call& call) { return now >= call.end; });
     if (late == calls_.end()) return;
-    // Reaped as any child.
-    (void)::kill(late->pid, SIGKILL);
+    KillWithGroup(late->pid);
     Finish(late, false, "does not answer");
   }
 }
@@ -148,7 +154,7 @@ std::set<pid_t> EngineRunner::pids() const {
 
 void EngineRunner::Abandon() {
   for (Call& call : calls_) {
-    (void)::kill(call.pid, SIGKILL);
+    KillWithGroup(call.pid);
     Close(call.out_fd);
     Close(call.err_fd);
   }

@@ -152,12 +152,16 @@ TEST_F(ShimContainer, ThatIsLeftByADeadShimHasItsSlotUntilItIsRemoved) {
 }
 
 TEST_F(ShimContainer, ThatHangsDoesNotKeepTheShimFromStopping) {
-  UseEngine("case $2 in image) exec sleep 60;; esac");
+  // As a wrapper of an engine would.
+  UseEngine("case $2 in image) sleep 60 & echo $! > " + folder_.path() + "/pid; wait;; esac");
   shim_.Start();
   ASSERT_TRUE(shim_.Connect());
-  ASSERT_TRUE(Eventually([&] { return Calls().find("image inspect") != std::string::npos; }));
+  const std::string path = folder_.path() + "/pid";
+  ASSERT_TRUE(Eventually([&] { return !ReadPids(path).empty(); }));
+  const std::vector<pid_t> pids = ReadPids(path);
   shim_.Stop(0);
   EXPECT_NE(shim_.WaitStopped(5), nullptr);
+  EXPECT_TRUE(Eventually([&] { return !IsAlive(pids[0]); }));
 }
 
 }  // namespace
