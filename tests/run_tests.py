@@ -154,7 +154,7 @@ def fuzzers(suite: Suite) -> Outcome:
 
 
 LINT = [Suite(f"lint-{name}", program("/usr/bin/python3", f"tests/lint/{name}.py"))
-        for name in ("formatting", "layering", "proto_comments", "file_length", "one_definition", "own_words", "fault_table", "requirements", "check_table")]
+        for name in ("formatting", "layering", "proto_comments", "file_length", "python_imports", "one_definition", "own_words", "fault_table", "requirements", "check_table")]
 PROGRAMS = ["coordinator", "agent", "muster-shim", "example_client", "python_package", "fake_hlml", "kill_at_write", "wall_clock"]
 GTESTS = ["unit", "sim", "contract", "process", "integration", "campaign"]
 

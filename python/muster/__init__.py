@@ -19,27 +19,27 @@ _HOMES = {
     "errors": (
         "AlreadyExists", "Aborted", "Cancelled", "DeadlineExceeded", "FailedPrecondition", "InternalError", "InvalidArgument",
         "MusterError", "NotFound", "PermissionDenied", "ResourceExhausted", "Unauthenticated", "Unavailable", "Unimplemented"),
+    "feeds": ("Feed",),
+    "files": ("submit_file",),
     "frames": ("Frame", "FrameError", "FrameKind", "FrameReader"),
-    "jobs": (
-        "Cause", "ExecFailure", "ExitStatus", "Failure", "Job", "JobNode", "JobRank", "JobState", "NodePhase", "RankState",
-        "Rendezvous"),
+    "job_parts": ("Cause", "ExecFailure", "ExitStatus", "Failure", "JobNode", "JobRank", "JobState", "NodePhase", "RankState", "Rendezvous"),
+    "jobs": ("Job", "JobChange", "JobHandle"),
     "log_lines": ("LogLine", "LogLines", "RankOutput", "Stream"),
-    "log_pieces": ("LogFilter", "LogFrame", "LogPiece", "LogPosition"),
+    "log_pieces": ("LogFilter", "LogFrame", "LogFrames", "LogPiece", "LogPieces", "LogPosition"),
     "members": ("Member", "MemberKind", "NewToken", "Revocation", "Token"),
     "nodes": ("CheckedNode", "CheckedPair", "ClusterCheck", "Node", "NodeFacts", "NodeState"),
     "plans": ("Plan", "PlannedNode", "PlannedRank"),
-    "programs": ("find_coordinator", "submit_file"),
+    "programs": ("find_coordinator",),
     "reports": ("CheckResult", "NodeReport", "NodeTrait", "Problem", "RankPlacement", "Verdict"),
     "spec": ("Container", "HOME", "Host", "JobSpec", "LogPolicy", "NodeOverride", "Stall", "Variable"),
-    "watching": ("JobChange",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = ["__version__", *sorted(_HOME_OF)]
 
 # For type checkers, which do not run what is below; `as` says that the names are public.
 if TYPE_CHECKING:
-    from .address import ServerAddress as ServerAddress
     from .address import find_server as find_server
+    from .address import ServerAddress as ServerAddress
     from .authority import Authority as Authority
     from .authority import AuthorityCertificate as AuthorityCertificate
     from .authority import AuthorityPhase as AuthorityPhase
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from .devices import DeviceInventory as DeviceInventory
     from .devices import DevicePort as DevicePort
     from .devices import DeviceReading as DeviceReading
-    from .errors import Aborted as Aborted
     from .errors import AlreadyExists as AlreadyExists
+    from .errors import Aborted as Aborted
     from .errors import Cancelled as Cancelled
     from .errors import DeadlineExceeded as DeadlineExceeded
     from .errors import FailedPrecondition as FailedPrecondition
@@ -64,28 +64,34 @@ if TYPE_CHECKING:
     from .errors import Unauthenticated as Unauthenticated
     from .errors import Unavailable as Unavailable
     from .errors import Unimplemented as Unimplemented
+    from .feeds import Feed as Feed
+    from .files import submit_file as submit_file
     from .frames import Frame as Frame
     from .frames import FrameError as FrameError
     from .frames import FrameKind as FrameKind
     from .frames import FrameReader as FrameReader
-    from .jobs import Cause as Cause
-    from .jobs import ExecFailure as ExecFailure
-    from .jobs import ExitStatus as ExitStatus
-    from .jobs import Failure as Failure
+    from .job_parts import Cause as Cause
+    from .job_parts import ExecFailure as ExecFailure
+    from .job_parts import ExitStatus as ExitStatus
+    from .job_parts import Failure as Failure
+    from .job_parts import JobNode as JobNode
+    from .job_parts import JobRank as JobRank
+    from .job_parts import JobState as JobState
+    from .job_parts import NodePhase as NodePhase
+    from .job_parts import RankState as RankState
+    from .job_parts import Rendezvous as Rendezvous
     from .jobs import Job as Job
-    from .jobs import JobNode as JobNode
-    from .jobs import JobRank as JobRank
-    from .jobs import JobState as JobState
-    from .jobs import NodePhase as NodePhase
-    from .jobs import RankState as RankState
-    from .jobs import Rendezvous as Rendezvous
+    from .jobs import JobChange as JobChange
+    from .jobs import JobHandle as JobHandle
     from .log_lines import LogLine as LogLine
     from .log_lines import LogLines as LogLines
     from .log_lines import RankOutput as RankOutput
     from .log_lines import Stream as Stream
     from .log_pieces import LogFilter as LogFilter
     from .log_pieces import LogFrame as LogFrame
+    from .log_pieces import LogFrames as LogFrames
     from .log_pieces import LogPiece as LogPiece
+    from .log_pieces import LogPieces as LogPieces
     from .log_pieces import LogPosition as LogPosition
     from .members import Member as Member
     from .members import MemberKind as MemberKind
@@ -102,7 +108,6 @@ if TYPE_CHECKING:
     from .plans import PlannedNode as PlannedNode
     from .plans import PlannedRank as PlannedRank
     from .programs import find_coordinator as find_coordinator
-    from .programs import submit_file as submit_file
     from .reports import CheckResult as CheckResult
     from .reports import NodeReport as NodeReport
     from .reports import NodeTrait as NodeTrait
@@ -117,7 +122,6 @@ if TYPE_CHECKING:
     from .spec import NodeOverride as NodeOverride
     from .spec import Stall as Stall
     from .spec import Variable as Variable
-    from .watching import JobChange as JobChange
 
 
 def __getattr__(name: str) -> object:

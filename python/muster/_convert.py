@@ -39,7 +39,14 @@ def to_duration(value: Seconds) -> Duration:
     return duration
 
 
+def seconds_of(value: Seconds) -> float:
+    """Seconds. ValueError for a time that is negative or not finite."""
+    return to_duration(value).ToTimedelta().total_seconds()
+
+
 def _delta_of(seconds: float) -> timedelta:
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise TypeError(f"a time is in seconds, or a timedelta, got {type(seconds).__name__}")
     try:
         return timedelta(seconds=seconds)
     except (OverflowError, ValueError) as error:
@@ -75,8 +82,8 @@ EnumT = TypeVar("EnumT", bound=enum.Enum)
 
 
 def enum_of(kind: type[EnumT], number: int) -> EnumT:
-    """The member with this number; the first one, which is for what is not known, when this version has none."""
+    """The member with this number; that of 0, which is for what is not known, when this version has none."""
     try:
         return kind(number)
     except ValueError:
-        return next(iter(kind))
+        return kind(0)

@@ -1,68 +1,73 @@
 """The client: every call of JobService, NodeService, TrustService and AuthorityService, with typed results.
 
-MemberService and AgentService are left out. The first is how a member renews its own certificate, which needs a new key and a request
-for a certificate: the `coordinator` program does that (see muster.credentials). The second is what agents speak.
+MemberService, JoinService and AgentService are left out. The first two are how somebody becomes a member and renews the own
+certificate, which needs a new key and a request for a certificate: the `coordinator` program does that (see muster.credentials). The
+third is what agents speak.
 """
 
 from __future__ import annotations
 
 import signal as signals
-import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Optional, Union, cast
 
-from . import watching
 from ._connection import Connection
 from ._convert import Seconds, to_duration
+from ._rpcs import (CHECK_NODES, CREATE_TOKEN, DELETE_TOKEN, GET_AUTHORITY, LIST_JOBS, LIST_MEMBERS, LIST_NODES, LIST_TOKENS, PLAN_JOB,
+                    REVOKE_MEMBER, ROTATE_AUTHORITY, SUBMIT_JOB, RequestT, ResponseT, Rpc)
 from .address import ServerAddress, find_server
 from .authority import Authority
 from .credentials import user_trust_directory
-from .errors import DeadlineExceeded, FailedPrecondition, Unimplemented
-from .jobs import Job
+from .errors import FailedPrecondition, Unimplemented
+from .feeds import Feed, MessageFeed
+from .jobs import Job, JobById, JobChange, JobHandle
 from .log_lines import LogLines
-from .log_pieces import LogFilter, LogFrame, LogPiece, LogPosition, frames_of, read_pieces
+from .log_pieces import LogChoice, LogFrames, LogPieces, LogPosition
 from .members import Member, MemberKind, NewToken, Revocation, Token
 from .nodes import Checked, Node, checked_of
 from .plans import Plan
-from .spec import Host, JobSpec
-from .v1 import authority_pb2, authority_pb2_grpc, job_pb2, job_pb2_grpc, node_pb2, node_pb2_grpc, trust_pb2, trust_pb2_grpc
-from .watching import JobChange
+from .spec import Host, JobSpec, host_entries
+from .v1 import authority_pb2, job_pb2, node_pb2, trust_pb2
 
-JobLike = Union[str, Job]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-# Which method makes which call of the protocol.
-RPCS = {
-    "JobService.SubmitJob": "submit", "JobService.PlanJob": "plan", "JobService.GetJob": "get", "JobService.ListJobs": "list",
-    "JobService.CancelJob": "cancel", "JobService.SignalJob": "signal", "JobService.WatchJob": "watch",
-    "JobService.ReadLogs": "log_pieces",
-    "NodeService.ListNodes": "nodes", "NodeService.CheckNodes": "check_nodes",
-    "TrustService.CreateToken": "create_token", "TrustService.ListTokens": "tokens", "TrustService.DeleteToken": "delete_token",
-    "TrustService.ListMembers": "members", "TrustService.RevokeMember": "revoke",
-    "AuthorityService.GetAuthority": "authority", "AuthorityService.RotateAuthority": "rotate_authority",
-}
+    from .job_fields import JobFields
+
+JobLike = Union[str, JobHandle]
+
 # A coordinator that is busy with a large plan, or with a full disk, answers late.
 _SUBMIT_SECONDS = 60.0
 
 
-def _id_of(job: JobLike) -> str:
-    return job.job_id if isinstance(job, Job) else job
-
-
-def _spec_of(spec: Optional[JobSpec], fields: dict[str, Any]) -> JobSpec:
-    if spec is not None and fields:
+def _spec_of(spec: Optional[JobSpec], fields: JobFields) -> JobSpec:
+    if spec is None:
+        return JobSpec(**fields)
+    if fields:
         raise TypeError(f"give a JobSpec or its fields, not both ({', '.join(fields)})")
-    return JobSpec(**fields) if spec is None else spec
+    if not isinstance(spec, JobSpec):
+        raise TypeError(f"a job is a JobSpec, got {type(spec).__name__}")
+    return spec
+
+
+def _number_of(kind: MemberKind) -> trust_pb2.MemberKind:
+    if not isinstance(kind, MemberKind):
+        raise TypeError(f"kind is a MemberKind, got {type(kind).__name__}")
+    return cast("trust_pb2.MemberKind", kind.value)
 
 
 class Client:
-    """Calls a coordinator. May be used from any number of threads; ends with `close`, or as a context manager.
+    """Calls a coordinator. May be used from any number of threads, by the process that made it; ends with `close`, or as a context
+    manager.
 
     `server`: `unix:/path` or `HOST:PORT`; without one it is found as the `coordinator` commands find it (MUSTER_SERVER, the local
     socket, the cluster that the user has joined). `timeout`: seconds that a call may take. `reconnect`: seconds for which streams,
     `wait` and `submit` look for a coordinator that was lost. `trust_directory`: the user's certificate, for HOST:PORT.
 
-    Every method raises MusterError, see muster.errors.
+    Making one does not call anybody; InvalidArgument, Unavailable and FailedPrecondition say that it is not known whom to call, or
+    that there is no certificate for it. Every method raises MusterError: Unavailable when nobody answers, DeadlineExceeded when that
+    takes longer than `timeout`, PermissionDenied, Cancelled when the client was closed, and what the method says.
     """
 
     def __init__(self, server: Optional[str] = None, *, timeout: float = 20.0, reconnect: float = 30.0,
@@ -78,117 +83,96 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Ends all calls and streams of this client."""
+        """Ends all calls and streams of this client, from any thread: those raise Cancelled."""
         self._connection.close()
 
     # ---- Jobs ----------------------------------------------------------------------------------------------------------------
 
-    def submit(self, spec: Optional[JobSpec] = None, *, request_id: Optional[str] = None, **fields: Any) -> Job:
+    def submit(self, spec: Optional[JobSpec] = None, *, request_id: Optional[str] = None, **fields: Unpack[JobFields]) -> Job:
         """Submits a job: a JobSpec, or its fields as keywords. Returns as soon as it is accepted.
 
         `request_id` names the job: with one that was used before the answer is that job. The call is repeated with the same one
-        when the connection breaks, so that the job runs once. InvalidArgument has every problem of the job.
+        when the connection breaks, so that the job runs once. InvalidArgument has every problem of the job; ValueError and TypeError
+        are for what cannot be asked at all.
         """
         request = job_pb2.SubmitJobRequest(request_id=request_id or uuid.uuid4().hex, spec=_spec_of(spec, fields).to_proto())
         connection = self._connection
-        return self._job(connection.call(job_pb2_grpc.JobServiceStub, "SubmitJob", request, patience=connection.reconnect,
-                                         timeout=max(_SUBMIT_SECONDS, connection.timeout)))
+        answer = connection.call(SUBMIT_JOB, request, patience=connection.reconnect, timeout=max(_SUBMIT_SECONDS, connection.timeout))
+        return Job.from_proto(answer, connection)
 
-    def plan(self, spec: Optional[JobSpec] = None, **fields: Any) -> Plan:
-        """Where the ranks of a job would run and with what; starts nothing."""
-        return Plan.from_proto(self._jobs("PlanJob", job_pb2.PlanJobRequest(spec=_spec_of(spec, fields).to_proto())))
+    def plan(self, spec: Optional[JobSpec] = None, **fields: Unpack[JobFields]) -> Plan:
+        """Where the ranks of a job would run and with what; starts nothing. InvalidArgument has every problem of the job."""
+        return Plan.from_proto(self._connection.call(PLAN_JOB, job_pb2.PlanJobRequest(spec=_spec_of(spec, fields).to_proto())))
+
+    def job(self, job: JobLike) -> JobHandle:
+        """The job of this id, without asking whether there is one."""
+        if not isinstance(job, (str, JobHandle)):
+            raise TypeError(f"a job is its id, or what a client told of it, got {type(job).__name__}")
+        return JobById(job if isinstance(job, str) else job.job_id, self._connection)
 
     def get(self, job: JobLike) -> Job:
         """The job as it is now."""
-        return self._job(self._jobs("GetJob", job_pb2.GetJobRequest(job_id=_id_of(job))))
+        return self.job(job).refresh()
 
     def list(self, page_size: int = 100) -> Iterator[Job]:
         """All jobs of the caller, the newest first, without their nodes and ranks; asks for `page_size` at a time."""
         token = ""
         while True:
-            page = self._jobs("ListJobs", job_pb2.ListJobsRequest(page_size=page_size, page_token=token))
+            page = self._connection.call(LIST_JOBS, job_pb2.ListJobsRequest(page_size=page_size, page_token=token))
             for one in page.jobs:
-                yield self._job(one)
+                yield Job.from_proto(one, self._connection)
             token = page.next_page_token
             if not token:
                 return
 
     def cancel(self, job: JobLike, *, reason: str = "", grace: Optional[Seconds] = None,
-               signal: int | signals.Signals = 0) -> Job:
-        """Stops a job and returns it as it is then; `wait` waits for its end. A job that has ended stays as it is.
+               signal: Union[int, signals.Signals] = 0) -> Job:
+        """See JobHandle.cancel."""
+        return self.job(job).cancel(reason=reason, grace=grace, signal=signal)
 
-        `grace`: between SIGTERM and SIGKILL; None: the job's, 0: SIGKILL at once. `signal`: by which the user ended it (2, 15, 1):
-        the exit code becomes 128 + signal.
-        """
-        request = job_pb2.CancelJobRequest(job_id=_id_of(job), reason=reason, signal=int(signal))
-        if grace is not None:
-            request.grace.CopyFrom(to_duration(grace))
-        return self._job(self._jobs("CancelJob", request))
+    def signal(self, job: JobLike, number: Union[int, signals.Signals], *, ranks: Iterable[int] = ()) -> int:
+        """See JobHandle.signal."""
+        return self.job(job).signal(number, ranks)
 
-    def signal(self, job: JobLike, number: int | signals.Signals, *, ranks: Iterable[int] = ()) -> int:
-        """Sends a signal to rank processes, all when `ranks` is empty, at most once. Returns the number of nodes that it went to;
-        FailedPrecondition when no rank runs."""
-        request = job_pb2.SignalJobRequest(job_id=_id_of(job), signal=int(number), ranks=ranks)
-        return int(self._jobs("SignalJob", request).nodes)
-
-    def watch(self, job: JobLike) -> Iterator[JobChange]:
-        """The job as it is, then its changes, up to its end. Goes on when the coordinator was away; what happened meanwhile is one
-        change then."""
-        return watching.watch(self._connection, _id_of(job), self)
+    def watch(self, job: JobLike) -> Feed[JobChange]:
+        """See JobHandle.watch."""
+        return self.job(job).watch()
 
     def wait(self, job: JobLike, *, timeout: Optional[Seconds] = None) -> Job:
-        """Waits for the end of the job and returns it. DeadlineExceeded, a TimeoutError, when that takes longer than `timeout`."""
-        deadline = None
-        if timeout is not None:
-            deadline = time.monotonic() + to_duration(timeout).ToTimedelta().total_seconds()
-        last = None
-        try:
-            for change in watching.watch(self._connection, _id_of(job), self, deadline):
-                last = change.job
-        except DeadlineExceeded:
-            state = "not known" if last is None else last.state.name
-            raise DeadlineExceeded(f"job {_id_of(job)} has not ended within {timeout}; its state is {state}") from None
-        assert last is not None  # A stream that ends without the end of the job is opened again.
-        return last
+        """See JobHandle.wait."""
+        return self.job(job).wait(timeout)
 
     # ---- Output --------------------------------------------------------------------------------------------------------------
 
     def log_pieces(self, job: JobLike, *, follow: bool = False, attempt: int = 0, begin: Iterable[LogPosition] = (),
-                   **chosen: Any) -> Iterator[LogPiece]:
-        """The frame files of a job's ranks in pieces, as the coordinator keeps them.
+                   **chosen: Unpack[LogChoice]) -> LogPieces:
+        """See JobHandle.log_pieces."""
+        return self.job(job).log_pieces(follow=follow, attempt=attempt, begin=begin, **chosen)
 
-        `follow`: go on until the job has ended and everything that will ever arrive was sent. `attempt`: 0: the newest, and with
-        `follow` those after it. `begin`: what the caller has already. More keywords are the fields of LogFilter.
-        """
-        return read_pieces(self._connection, _id_of(job), LogFilter(**chosen), follow, attempt, tuple(begin))
+    def log_frames(self, job: JobLike, *, follow: bool = False, attempt: int = 0, **chosen: Unpack[LogChoice]) -> LogFrames:
+        """See JobHandle.log_frames."""
+        return self.job(job).log_frames(follow=follow, attempt=attempt, **chosen)
 
-    def log_frames(self, job: JobLike, *, follow: bool = False, attempt: int = 0, **chosen: Any) -> Iterator[LogFrame]:
-        """The same, decoded: what was read at once, gaps, and the ends of logs. FrameError where a file is damaged."""
-        return frames_of(self.log_pieces(job, follow=follow, attempt=attempt, **chosen))
-
-    def logs(self, job: JobLike, *, follow: bool = False, attempt: int = 0, **chosen: Any) -> LogLines:
-        """The same as lines, in the order in which they arrive; those of one stream of a rank in their own. What is missing is
-        counted in the `outputs` of what is returned."""
-        return LogLines(self.log_frames(job, follow=follow, attempt=attempt, **chosen))
+    def logs(self, job: JobLike, *, follow: bool = False, attempt: int = 0, **chosen: Unpack[LogChoice]) -> LogLines:
+        """See JobHandle.logs."""
+        return self.job(job).logs(follow=follow, attempt=attempt, **chosen)
 
     # ---- Nodes ---------------------------------------------------------------------------------------------------------------
 
     def nodes(self) -> Sequence[Node]:
         """Every node that the coordinator has heard of, by name."""
-        answer = self._connection.call(node_pb2_grpc.NodeServiceStub, "ListNodes", node_pb2.ListNodesRequest())
-        return [Node.from_proto(one) for one in answer.nodes]
+        return [Node.from_proto(one) for one in self._connection.call(LIST_NODES, node_pb2.ListNodesRequest()).nodes]
 
     def check_nodes(self, hosts: Iterable[Union[str, Host]] = (), *, spec: Optional[JobSpec] = None,
                     limit: Optional[Seconds] = None, network_rounds: int = 0,
-                    network_duration: Optional[Seconds] = None) -> Iterator[Checked]:
-        """Checks nodes as for the start of a job, and yields what they find: a CheckedNode for each as it answers, a ClusterCheck
+                    network_duration: Optional[Seconds] = None) -> Feed[Checked]:
+        """Checks nodes as for the start of a job, and iterates over what they find: a CheckedNode for each as it answers, a ClusterCheck
         about all together, and with `network_rounds` a CheckedPair for each direction between two.
 
         `hosts`: all nodes when empty. `spec`: the job that they are checked for; its hosts do not count. `limit`: time for all of
         it, by default 10 s. In each round every node has one partner and sends for `network_duration`, by default 1 s.
         """
-        request = node_pb2.CheckNodesRequest(
-            hosts=[Host(host).to_proto() if isinstance(host, str) else host.to_proto() for host in hosts])
+        request = node_pb2.CheckNodesRequest(hosts=host_entries(hosts))
         if spec is not None:
             request.spec.CopyFrom(spec.to_proto())
         if limit is not None:
@@ -197,11 +181,7 @@ class Client:
             request.network_test.rounds = network_rounds
             if network_duration is not None:
                 request.network_test.duration.CopyFrom(to_duration(network_duration))
-        for response in self._connection.stream("control", node_pb2_grpc.NodeServiceStub, "CheckNodes", lambda: request,
-                                                repeat=False):
-            found = checked_of(response)
-            if found is not None:
-                yield found
+        return MessageFeed(self._connection.stream("control", CHECK_NODES, lambda: request, repeat=False), checked_of)
 
     # ---- Tokens and members, for admins --------------------------------------------------------------------------------------
 
@@ -209,27 +189,27 @@ class Client:
                      life: Optional[Seconds] = None) -> NewToken:
         """A token with which a node, or a user, joins. `name`: who may join with it, required for users. `network`: from where, as
         10.0.0.0/8. `uses`: how many can join. `life`: by default one hour."""
-        request = trust_pb2.CreateTokenRequest(kind=kind.value, name=name, network=network, uses=uses)
+        request = trust_pb2.CreateTokenRequest(kind=_number_of(kind), name=name, network=network, uses=uses)
         if life is not None:
             request.life.CopyFrom(to_duration(life))
-        return NewToken.from_proto(self._trust("CreateToken", request))
+        return NewToken.from_proto(self._trust(CREATE_TOKEN, request))
 
     def tokens(self) -> Sequence[Token]:
         """Tokens that were made and not forgotten, the oldest first."""
-        return [Token.from_proto(one) for one in self._trust("ListTokens", trust_pb2.ListTokensRequest()).tokens]
+        return [Token.from_proto(one) for one in self._trust(LIST_TOKENS, trust_pb2.ListTokensRequest()).tokens]
 
     def delete_token(self, token: Union[str, Token]) -> None:
         """Makes a token useless; who joined with it stays."""
         token_id = token.token_id if isinstance(token, Token) else token
-        self._trust("DeleteToken", trust_pb2.DeleteTokenRequest(token_id=token_id))
+        self._trust(DELETE_TOKEN, trust_pb2.DeleteTokenRequest(token_id=token_id))
 
     def members(self) -> Sequence[Member]:
         """Nodes and people of the cluster, by kind, then name."""
-        return [Member.from_proto(one) for one in self._trust("ListMembers", trust_pb2.ListMembersRequest()).members]
+        return [Member.from_proto(one) for one in self._trust(LIST_MEMBERS, trust_pb2.ListMembersRequest()).members]
 
     def revoke(self, kind: MemberKind, name: str, *, free_name: bool = False) -> Revocation:
         """Shuts a member out, at once and for good. `free_name`: another one may join under the name."""
-        answer = self._trust("RevokeMember", trust_pb2.RevokeMemberRequest(kind=kind.value, name=name, free_name=free_name))
+        answer = self._trust(REVOKE_MEMBER, trust_pb2.RevokeMemberRequest(kind=_number_of(kind), name=name, free_name=free_name))
         return Revocation(answer.certificates, answer.streams)
 
     def add_user(self, name: str, *, network: str = "", life: Optional[Seconds] = None) -> NewToken:
@@ -246,27 +226,16 @@ class Client:
 
     def authority(self) -> Authority:
         """The authority of the cluster, and how far a change of it has come."""
-        return self._authority("GetAuthority", authority_pb2.GetAuthorityRequest())
+        return Authority.from_proto(self._trust(GET_AUTHORITY, authority_pb2.GetAuthorityRequest()))
 
     def rotate_authority(self) -> Authority:
         """Begins to replace the authority by a new one. FailedPrecondition: a change is under way."""
-        return self._authority("RotateAuthority", authority_pb2.RotateAuthorityRequest())
+        return Authority.from_proto(self._trust(ROTATE_AUTHORITY, authority_pb2.RotateAuthorityRequest()))
 
-    # ---- The calls themselves ------------------------------------------------------------------------------------------------
-
-    def _job(self, proto: job_pb2.Job) -> Job:
-        return Job.from_proto(proto, self)
-
-    def _jobs(self, method: str, request: Any) -> Any:
-        return self._connection.call(job_pb2_grpc.JobServiceStub, method, request)
-
-    def _trust(self, method: str, request: Any, stub: Any = trust_pb2_grpc.TrustServiceStub) -> Any:
+    def _trust(self, rpc: Rpc[RequestT, ResponseT], request: RequestT) -> ResponseT:
         try:
-            return self._connection.call(stub, method, request)
+            return self._connection.call(rpc, request)
         except Unimplemented:
             # A coordinator without a cluster does not have the service at all.
             raise FailedPrecondition("this coordinator has no cluster: make one with `coordinator init` and start `serve` "
                                      "again") from None
-
-    def _authority(self, method: str, request: Any) -> Authority:
-        return Authority.from_proto(self._trust(method, request, authority_pb2_grpc.AuthorityServiceStub))

@@ -87,7 +87,9 @@ class DeviceReading:
 
     @classmethod
     def from_proto(cls, proto: types_pb2.DeviceReading) -> DeviceReading:
-        names = ("utilization_percent", "memory_used_bytes", "memory_total_bytes", "temperature_celsius", "power_milliwatts",
-                 "ecc_corrected", "ecc_uncorrected", "ports_up", "ports_down")
-        return cls(proto.module_id, proto.status, *(getattr(proto, one) if proto.HasField(one) else None for one in names),
-                   tuple(DeviceHolder(one.pid, one.user, one.command, one.job_id) for one in proto.holders))
+        def told(name: str) -> Optional[int]:
+            return getattr(proto, name) if proto.HasField(name) else None
+
+        return cls(proto.module_id, proto.status, told("utilization_percent"), told("memory_used_bytes"), told("memory_total_bytes"),
+                   told("temperature_celsius"), told("power_milliwatts"), told("ecc_corrected"), told("ecc_uncorrected"),
+                   told("ports_up"), told("ports_down"), tuple(DeviceHolder(one.pid, one.user, one.command, one.job_id) for one in proto.holders))

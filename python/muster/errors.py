@@ -49,9 +49,6 @@ class PermissionDenied(MusterError, PermissionError):
 
     code = "PERMISSION_DENIED"
 
-    def __init__(self, message: str):
-        MusterError.__init__(self, message)
-
 
 class Unauthenticated(MusterError):
     """The coordinator does not know who calls."""
@@ -76,17 +73,11 @@ class Unavailable(MusterError, ConnectionError):
 
     code = "UNAVAILABLE"
 
-    def __init__(self, message: str):
-        MusterError.__init__(self, message)
-
 
 class DeadlineExceeded(MusterError, TimeoutError):
     """It took longer than the caller would wait."""
 
     code = "DEADLINE_EXCEEDED"
-
-    def __init__(self, message: str):
-        MusterError.__init__(self, message)
 
 
 class Cancelled(MusterError):
@@ -134,8 +125,8 @@ def error_of_rpc(error: grpc.RpcError, ended_by_caller: bool = False) -> MusterE
     A coordinator that ends cancels the calls that it has: to its clients that is a connection that broke, unless they have
     ended the call themselves.
     """
-    code = error.code().name  # type: ignore[attr-defined]
-    message = error.details() or code  # type: ignore[attr-defined]
+    code = error.code().name
+    message = error.details() or code
     if code == "CANCELLED" and not ended_by_caller:
         return Unavailable("the coordinator ended during the call")
     return error_of(code, message)

@@ -18,6 +18,8 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from .errors import MusterError
+
 _HEADER = struct.Struct("<4sIB3sqI")
 _COUNTERS = struct.Struct("<QQ")
 _CRC_OFFSET = 20
@@ -34,12 +36,17 @@ class FrameKind(enum.Enum):
     HOLE = 5
 
 
-class FrameError(ValueError):
+class FrameError(MusterError, ValueError):
     """Something that is no frame; nothing behind it can be read. `offset`: position in the bytes that were fed."""
+
+    code = "DATA_LOSS"
 
     def __init__(self, message: str, offset: int):
         super().__init__(f"{message}, at byte {offset}")
         self.offset = offset
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return FrameError, (self.message.rpartition(", at byte ")[0], self.offset)
 
 
 @dataclass(frozen=True)

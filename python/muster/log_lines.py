@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Optional
 
 from ._convert import time_of_ns
+from .feeds import DerivedFeed, Feed
 from .frames import Frame, FrameKind
 from .log_pieces import LogFrame
 
@@ -67,47 +68,40 @@ class _Partial:
     dropped: int = 0
 
 
-class LogLines(Iterator[LogLine]):
-    """Iterates over lines. `outputs` is the account by (rank, attempt), `lost_bytes` what is missing in all of it."""
+class LogLines(DerivedFeed[LogLine]):
+    """Iterates over lines. `outputs` is the account by (rank, attempt), `lost_bytes` what is missing in all of it.
 
-    def __init__(self, frames: Iterator[LogFrame]):
+    The account is complete when every output in it has `ended`: not when it was closed before.
+    """
+
+    def __init__(self, frames: Feed[LogFrame]):
+        super().__init__(frames)
         self.outputs: dict[tuple[int, int], RankOutput] = {}
-        self._frames = frames
         self._partial: dict[tuple[int, int, Stream], _Partial] = {}
-        self._lines = self._make_lines()
-
-    def __next__(self) -> LogLine:
-        return next(self._lines)
-
-    def close(self) -> None:
-        """Ends the reading; not needed after the last line."""
-        self._lines.close()
-        closing = getattr(self._frames, "close", None)
-        if closing is not None:
-            closing()
 
     @property
     def lost_bytes(self) -> int:
+        """Bytes that were dropped, or never arrived, as far as it was read."""
         return sum(one.dropped_bytes + one.missing_bytes for one in self.outputs.values())
 
-    def _make_lines(self):  # type: ignore[no-untyped-def]  # A generator of LogLine.
-        for entry in self._frames:
-            key = (entry.rank, entry.attempt)
-            output = self.outputs.setdefault(key, RankOutput(*key))
-            if entry.frame is None:
-                yield from self._flush(key)
-                output.ended = True
-                output.missing_bytes = entry.piece.missing_bytes
-                output.damaged_at = entry.piece.damaged_at
-            elif entry.frame.kind is FrameKind.STDOUT:
-                yield from self._text(key, Stream.STDOUT, entry.frame)
-            elif entry.frame.kind is FrameKind.STDERR:
-                yield from self._text(key, Stream.STDERR, entry.frame)
-            elif entry.frame.kind is FrameKind.END:
-                yield from self._flush(key)
-                output.written_bytes = entry.frame.written_bytes
-            else:
-                yield from self._gap(key, output, entry.frame)
+    def _made_of(self, item: LogFrame) -> Iterator[LogLine]:
+        key = (item.rank, item.attempt)
+        output = self.outputs.setdefault(key, RankOutput(*key))
+        if item.frame is None:
+            output.ended = True
+            output.missing_bytes = item.piece.missing_bytes
+            output.damaged_at = item.piece.damaged_at
+            yield from self._flush(key)
+        elif item.frame.kind is FrameKind.STDOUT:
+            yield from self._text(key, Stream.STDOUT, item.frame)
+        elif item.frame.kind is FrameKind.STDERR:
+            yield from self._text(key, Stream.STDERR, item.frame)
+        elif item.frame.kind is FrameKind.END:
+            output.written_bytes = item.frame.written_bytes
+            yield from self._flush(key)
+        else:
+            output.dropped_bytes += item.frame.stdout_dropped + item.frame.stderr_dropped
+            yield from self._gap(key, item.frame)
 
     def _of(self, key: tuple[int, int], stream: Stream) -> _Partial:
         return self._partial.setdefault((*key, stream), _Partial())
@@ -130,8 +124,7 @@ class LogLines(Iterator[LogLine]):
             else:
                 begin = end
 
-    def _gap(self, key: tuple[int, int], output: RankOutput, frame: Frame) -> Iterator[LogLine]:
-        output.dropped_bytes += frame.stdout_dropped + frame.stderr_dropped
+    def _gap(self, key: tuple[int, int], frame: Frame) -> Iterator[LogLine]:
         for stream, dropped in ((Stream.STDOUT, frame.stdout_dropped), (Stream.STDERR, frame.stderr_dropped)):
             if dropped > 0:
                 partial = self._of(key, stream)

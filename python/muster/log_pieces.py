@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Optional, Union
+from typing import Optional, TypedDict, Union
 
 from ._connection import Connection
 from ._convert import Text, ns_of_time, to_bytes
+from ._rpcs import READ_LOGS
+from .feeds import DerivedFeed, Feed, MessageFeed
 from .frames import Frame, FrameReader
-from .v1 import job_pb2, job_pb2_grpc
+from .v1 import job_pb2
 
 _STREAMS = {"stdout": job_pb2.ReadLogsRequest.STDOUT, "stderr": job_pb2.ReadLogsRequest.STDERR}
 
@@ -46,7 +48,9 @@ class LogFilter:
     whole_lines: bool = False
 
     def to_proto(self, job_id: str) -> job_pb2.ReadLogsRequest:
-        """ValueError for a stream that is none."""
+        """ValueError for a stream that is none, TypeError for a single text in place of a list of them."""
+        if isinstance(self.streams, str):
+            raise TypeError(f"streams is a list: [{self.streams!r}]")
         unknown = [stream for stream in self.streams if stream not in _STREAMS]
         if unknown:
             raise ValueError(f"streams are 'stdout' and 'stderr', got {unknown[0]!r}")
@@ -57,6 +61,18 @@ class LogFilter:
         if self.tail_lines is not None:
             request.tail_lines = self.tail_lines
         return request
+
+
+class LogChoice(TypedDict, total=False):
+    """The fields of LogFilter, as keywords."""
+
+    ranks: Sequence[int]
+    streams: Sequence[str]
+    since: Union[None, int, datetime]
+    grep: Text
+    tail_lines: Optional[int]
+    tail_bytes: int
+    whole_lines: bool
 
 
 @dataclass(frozen=True)
@@ -95,6 +111,9 @@ class _Positions:
         self._next = {position.rank: position for position in begin}
         self._ended: set[int] = set()
 
+    def all(self) -> list[LogPosition]:
+        return [self._next[rank] for rank in sorted(self._next)]
+
     def add_to(self, request: job_pb2.ReadLogsRequest) -> None:
         for position in self._next.values():
             getattr(request, "from").add(rank=position.rank, attempt=position.attempt, offset=position.offset)
@@ -122,34 +141,47 @@ class _Positions:
         return replace(piece, offset=piece.offset + again, data=piece.data[of_data:], zeros=piece.zeros - (again - of_data))
 
 
-def read_pieces(connection: Connection, job_id: str, chosen: LogFilter, follow: bool, attempt: int,
-                begin: Iterable[LogPosition]) -> Iterator[LogPiece]:
-    """The pieces of a job's output, see Client.log_pieces."""
-    positions = _Positions(begin)
-    template = chosen.to_proto(job_id)
+class LogPieces(MessageFeed[LogPiece]):
+    """The pieces of a job's output. See JobHandle.log_pieces."""
 
-    def request() -> job_pb2.ReadLogsRequest:
-        one = job_pb2.ReadLogsRequest()
-        one.CopyFrom(template)
-        one.follow, one.attempt, one.sparse = follow, attempt, True
-        positions.add_to(one)
-        return one
+    def __init__(self, connection: Connection, job_id: str, chosen: LogFilter, follow: bool, attempt: int,
+                 begin: Iterable[LogPosition]):
+        self._reached = _Positions(begin)
+        self._template = chosen.to_proto(job_id)
+        self._template.follow, self._template.attempt, self._template.sparse = follow, attempt, True
+        super().__init__(connection.stream("logs", READ_LOGS, self._request), self._new_of)
 
-    for response in connection.stream("logs", job_pb2_grpc.JobServiceStub, "ReadLogs", request):
-        piece = positions.take(LogPiece(
+    @property
+    def positions(self) -> list[LogPosition]:
+        """How far each rank was read: what `begin` takes, to go on from here later, or in another process."""
+        return self._reached.all()
+
+    def _request(self) -> job_pb2.ReadLogsRequest:
+        request = job_pb2.ReadLogsRequest()
+        request.CopyFrom(self._template)
+        self._reached.add_to(request)
+        return request
+
+    def _new_of(self, response: job_pb2.ReadLogsResponse) -> Optional[LogPiece]:
+        return self._reached.take(LogPiece(
             rank=response.rank, attempt=response.attempt, offset=response.offset, data=response.data, zeros=response.zeros,
             end=response.end, missing_bytes=response.missing_bytes,
             damaged_at=response.damaged_at if response.HasField("damaged_at") else None))
-        if piece is not None:
-            yield piece
 
 
-def frames_of(pieces: Iterable[LogPiece]) -> Iterator[LogFrame]:
-    """The frames in pieces, and behind the last one of each rank and attempt an entry without a frame. FrameError: damaged."""
-    readers: dict[tuple[int, int], FrameReader] = {}
-    for piece in pieces:
-        reader = readers.setdefault((piece.rank, piece.attempt), FrameReader())
-        for frame in reader.feed(piece.data, piece.zeros):
-            yield LogFrame(piece.rank, piece.attempt, frame, piece)
-        if piece.end:
-            yield LogFrame(piece.rank, piece.attempt, None, piece)
+class LogFrames(DerivedFeed[LogFrame]):
+    """The frames in pieces, and behind the last one of each rank and attempt an entry without a frame.
+
+    FrameError where a file has something else; nothing more of that rank can be read, and the next try goes on with the others.
+    """
+
+    def __init__(self, pieces: Feed[LogPiece]):
+        super().__init__(pieces)
+        self._readers: dict[tuple[int, int], FrameReader] = {}
+
+    def _made_of(self, item: LogPiece) -> Iterator[LogFrame]:
+        reader = self._readers.setdefault((item.rank, item.attempt), FrameReader())
+        for frame in reader.feed(item.data, item.zeros):
+            yield LogFrame(item.rank, item.attempt, frame, item)
+        if item.end:
+            yield LogFrame(item.rank, item.attempt, None, item)

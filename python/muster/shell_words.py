@@ -9,6 +9,9 @@ variable, a command, a brace or a home directory, drop a comment) is refused rat
 from __future__ import annotations
 
 import re
+from typing import NoReturn
+
+from .errors import InvalidArgument
 
 _OPERATORS = ";&|<>()"
 _BLANKS = " \t"
@@ -19,7 +22,7 @@ _BRACES = re.compile(r"\{.*(,|\.\.).*\}", re.DOTALL)
 _BEFORE_TILDE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*=(.*:)?)?", re.DOTALL)
 
 
-class ShellSyntaxError(ValueError):
+class ShellSyntaxError(InvalidArgument):
     """A command that is more, or less, than words."""
 
 
@@ -117,13 +120,13 @@ class _Splitter:
             self._refuse("a $ that a shell would expand", "put the value into the command (os.environ, os.path.expandvars), or "
                          "write \\$")
 
-    def _refuse(self, what: str, remedy: str) -> None:
+    def _refuse(self, what: str, remedy: str) -> NoReturn:
         raise ShellSyntaxError(f"no shell reads the command, and it has {what} (character {self._at}): {remedy}. Or give the "
                                f"command as a list of words. It is: {self._text!r}")
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a command. ShellSyntaxError, a ValueError, for what a shell would do more than split."""
+    """The words of a command. ShellSyntaxError, an InvalidArgument and ValueError, for what a shell would do more than split."""
     if "\0" in text:
         raise ShellSyntaxError(f"a command cannot have a NUL character: {text!r}")
     return _Splitter(text.lstrip(" \t\n")).split()

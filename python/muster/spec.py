@@ -6,9 +6,9 @@ The coordinator checks it; here only what the protocol cannot carry is refused.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Optional, Union
+from typing import Any, Optional, TypeVar, Union
 
 from ._convert import Seconds, Text, to_bytes, to_duration
 from .v1 import job_spec_pb2, types_pb2
@@ -57,14 +57,21 @@ def _part_of(part: Part) -> types_pb2.EnvPart:
     return types_pb2.EnvPart(literal=to_bytes(part))
 
 
-def _environment(env: Environment, layer: int) -> list[types_pb2.EnvAssignment]:
-    assignments = []
-    for name, value in env.items():
-        whole = isinstance(value, (str, bytes, os.PathLike))
-        parts = [value] if whole else list(value)  # type: ignore[arg-type]
-        assignments.append(types_pb2.EnvAssignment(
-            name=to_bytes(name), parts=[_part_of(part) for part in parts], layer=layer))  # type: ignore[arg-type]
-    return assignments
+def _parts_of(name: str, value: Value) -> list[types_pb2.EnvPart]:
+    """TypeError for what is no value."""
+    parts: Sequence[Any] = [value] if isinstance(value, (str, bytes, os.PathLike)) else value
+    if not isinstance(parts, Sequence):
+        raise TypeError(f"env {name} is text, or a list of parts, got {type(value).__name__}")
+    for part in parts:
+        if not isinstance(part, (str, bytes, os.PathLike, Variable, _Home)):
+            raise TypeError(f"a part of env {name} is text, a Variable or HOME, got {type(part).__name__}")
+    return [_part_of(part) for part in parts]
+
+
+def _environment(env: Environment, layer: types_pb2.EnvLayer) -> list[types_pb2.EnvAssignment]:
+    if not isinstance(env, Mapping):
+        raise TypeError(f"env is a mapping, got {type(env).__name__}")
+    return [types_pb2.EnvAssignment(name=to_bytes(name), parts=_parts_of(name, value), layer=layer) for name, value in env.items()]
 
 
 @dataclass(frozen=True)
@@ -103,20 +110,61 @@ class Container:
     privileged: bool = False
 
 
+ItemT = TypeVar("ItemT")
+
+_KINDS = {"script": job_spec_pb2.Program.SCRIPT, "module": job_spec_pb2.Program.MODULE, "command": job_spec_pb2.Program.COMMAND}
+
+
+def _text(name: str, value: Text) -> bytes:
+    """TypeError, with the name of the field, for what is no text."""
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise TypeError(f"{name} is text (str, bytes or a path), got {type(value).__name__}")
+    return to_bytes(value)
+
+
+def _listed(name: str, value: Iterable[ItemT]) -> Iterable[ItemT]:
+    if isinstance(value, (str, bytes, os.PathLike)) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} is a list, got {type(value).__name__}: a single text would be taken letter by letter")
+    return value
+
+
+def _command(command: Any) -> list[bytes]:
+    """The program, then its arguments."""
+    if isinstance(command, (str, bytes, os.PathLike)):
+        return [_text("command", command)]
+    if not isinstance(command, Iterable):
+        raise TypeError(f"command is text or a list of it, got {type(command).__name__}")
+    words = [_text(f"command[{index}]", word) for index, word in enumerate(command)]
+    if not words:
+        raise ValueError("command is an empty list: its first word is the program")
+    return words
+
+
+def host_entries(hosts: Iterable[Union[str, Host]]) -> list[job_spec_pb2.HostEntry]:
+    """TypeError for what is no list of names and Hosts."""
+    entries = []
+    for index, host in enumerate(_listed("hosts", hosts)):
+        if not isinstance(host, (str, Host)):
+            raise TypeError(f"hosts[{index}] is a name or a Host, got {type(host).__name__}")
+        entries.append((Host(host) if isinstance(host, str) else host).to_proto())
+    return entries
+
+
 @dataclass(frozen=True)
 class JobSpec:
-    """A job. Exactly one of `script`, `module` and `command` is set; `args` follow it, byte for byte.
+    """A job. Exactly one of `script`, `module` and `command` is set; `args` follow it, byte for byte. `command` is a program, or a list
+    of a program and its first arguments.
 
     Times are seconds or a timedelta; None leaves them to the coordinator. `hosts` are names, or `Host`. `cwd` is absolute, by
-    default the current directory. `name` is a label, by default that of what is run. Values of `env` are taken as they are; a list joins parts on the node:
-    `{"LD_LIBRARY_PATH": ["/opt/lib:", Variable("LD_LIBRARY_PATH")]}`. `stop_after`: nodes that lose the coordinator for so long
+    default the current directory. `name` is a label, by default that of what is run. Values of `env` are taken as they are; a list
+    joins parts on the node: `{"LD_LIBRARY_PATH": ["/opt/lib:", Variable("LD_LIBRARY_PATH")]}`. `stop_after`: nodes that lose the coordinator for so long
     stop their ranks; None: they keep running. `log_quota_bytes`: see docs/reference.md.
     """
 
     hosts: Sequence[Union[str, Host]] = ()
     script: Optional[Text] = None
     module: Optional[Text] = None
-    command: Optional[Text] = None
+    command: Union[None, Text, Sequence[Text]] = None
     args: Sequence[Text] = ()
     name: str = ""
     python: Text = b""
@@ -147,14 +195,14 @@ class JobSpec:
     device_wait: Optional[Seconds] = None
 
     def _program(self) -> job_spec_pb2.Program:
-        kinds = {"script": job_spec_pb2.Program.SCRIPT, "module": job_spec_pb2.Program.MODULE,
-                 "command": job_spec_pb2.Program.COMMAND}
-        chosen = [kind for kind in kinds if getattr(self, kind) is not None]
+        chosen = [kind for kind in _KINDS if getattr(self, kind) is not None]
         if len(chosen) != 1:
             raise ValueError(f"exactly one of script, module and command is to be given, got {' and '.join(chosen) or 'none'}")
-        return job_spec_pb2.Program(
-            kind=kinds[chosen[0]], target=to_bytes(getattr(self, chosen[0])), args=[to_bytes(arg) for arg in self.args],
-            interpreter=to_bytes(self.python), local_rank_argument=self.local_rank_argument)
+        kind = chosen[0]
+        words = [_text(kind, getattr(self, kind))] if kind != "command" else _command(self.command)
+        words += [_text(f"args[{index}]", arg) for index, arg in enumerate(_listed("args", self.args))]
+        return job_spec_pb2.Program(kind=_KINDS[kind], target=words[0], args=words[1:], interpreter=_text("python", self.python),
+                                    local_rank_argument=self.local_rank_argument)
 
     def _label(self, program: job_spec_pb2.Program) -> str:
         """`run_clm` for `examples/run_clm.py`."""
@@ -163,13 +211,11 @@ class JobSpec:
 
     def to_proto(self) -> job_spec_pb2.JobSpec:
         """The message that is submitted. ValueError for what contradicts itself, TypeError for what has no such form."""
-        if isinstance(self.hosts, str) or isinstance(self.args, (str, bytes)):
-            raise TypeError("hosts and args are lists: a single text would be taken letter by letter")
         program = self._program()
         spec = job_spec_pb2.JobSpec(
             name=self._label(program), program=program, user=self.user, devices=self.devices, bind=self.bind,
-            hosts=[Host(host).to_proto() if isinstance(host, str) else host.to_proto() for host in self.hosts],
-            working_directory=to_bytes(os.getcwd() if self.cwd is None else self.cwd),
+            hosts=host_entries(self.hosts),
+            working_directory=_text("cwd", os.getcwd() if self.cwd is None else self.cwd),
             env=_environment(self.env, types_pb2.ENV_LAYER_JOB), bind_core_list=self.bind_core_list, master_addr=self.master_addr,
             master_port=self.master_port, skip_checks=self.skip_checks, require_checks=self.require_checks,
             log_policies=[job_spec_pb2.LogPolicy(match=one.match, action=one.action) for one in self.log_policies],

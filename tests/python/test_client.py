@@ -178,7 +178,7 @@ class Logs(WithCluster):
     def test_in_frames_are_those_that_the_coordinator_keeps(self):
         job = self.submit("printf abc; printf def >&2")
         job.wait(timeout=60)
-        frames = [entry.frame for entry in job.client.log_frames(job, follow=True)]
+        frames = [entry.frame for entry in job.log_frames(follow=True)]
         self.assertEqual(b"".join(one.data for one in frames if one and one.kind is muster.FrameKind.STDOUT), b"abc")
         self.assertEqual((frames[-2].kind, frames[-2].written_bytes, frames[-1]), (muster.FrameKind.END, 6, None))
         pieces = list(self.client.log_pieces(job, follow=True))
@@ -287,7 +287,7 @@ class Errors(WithCluster):
     def test_after_close_say_so(self):
         client = muster.Client(self.cluster.target)
         client.close()
-        with self.assertRaisesRegex(muster.Unavailable, "closed"):
+        with self.assertRaisesRegex(muster.Cancelled, "closed"):
             client.nodes()
 
     def test_of_a_client_that_is_closed_end_its_streams(self):
@@ -306,7 +306,7 @@ class Errors(WithCluster):
         thread.start()
         self.assertTrue(seen.wait(60))
         # Also one whose channel is not used for new calls any more.
-        client._connection._channels.clear()
+        client._connection.channels._channels.clear()
         client.nodes()
         client.close()
         thread.join(60)

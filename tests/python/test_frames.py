@@ -9,7 +9,8 @@ import sandbox  # noqa: F401
 
 from muster import FrameError, FrameKind, FrameReader, LogFrame, LogLines, LogPiece, Stream
 from muster.log_lines import MAX_LINE_BYTES
-from muster.log_pieces import _Positions, LogPosition, frames_of
+from muster.feeds import Feed
+from muster.log_pieces import LogFrames, LogPosition, _Positions
 
 
 def frame(kind, payload, time_ns=1_000):
@@ -27,8 +28,29 @@ LOG = b"".join([frame(OUT, b"one\ntw"), frame(ERR, b"err\n"), frame(OUT, b"o\n")
 FRAMES = [(OUT, b"one\ntw"), (ERR, b"err\n"), (OUT, b"o\n"), (GAP, b""), (HOLE, b""), (OUT, b"last"), (END, b"")]
 
 
+class Pieces(Feed):
+    """Pieces as they would come, or an error in their place."""
+
+    closed = False
+
+    def __init__(self, *pieces):
+        super().__init__()
+        self._left = list(pieces)
+
+    def _next(self):
+        if not self._left:
+            raise StopIteration
+        piece = self._left.pop(0)
+        if isinstance(piece, BaseException):
+            raise piece
+        return piece
+
+    def close(self):
+        self.closed = True
+
+
 def lines_of(*pieces):
-    return LogLines(frames_of(pieces))
+    return LogLines(LogFrames(Pieces(*pieces)))
 
 
 class Frames(unittest.TestCase):
@@ -116,7 +138,7 @@ class Lines(unittest.TestCase):
         self.assertEqual(lines.outputs[0, 1].damaged_at, 26)
 
     def test_entries_at_the_end_have_no_frame(self):
-        entries = list(frames_of([LogPiece(0, 1, 0, b"", end=True)]))
+        entries = list(LogFrames(Pieces(LogPiece(0, 1, 0, b"", end=True))))
         self.assertEqual(entries, [LogFrame(0, 1, None, LogPiece(0, 1, 0, b"", end=True))])
 
 

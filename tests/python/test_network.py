@@ -67,7 +67,7 @@ class Network(unittest.TestCase):
                 os.symlink("gen-99", f"{trust}/new")
                 os.replace(f"{trust}/new", f"{trust}/current")
                 client.nodes()
-                self.assertEqual(client._connection._generation, "gen-99")
+                self.assertEqual(client._connection.channels._generation, "gen-99")
                 port = address.rsplit(":", 1)[1]
                 self.coordinator.kill()
                 self.coordinator.wait()

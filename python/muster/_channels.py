@@ -1,0 +1,133 @@
+"""Channels to a coordinator, and the certificates that they show.
+
+Thread-safe. Two channels, as the commands have them: output on one must not hold up calls on the other. They belong to the process
+that made them: gRPC does not survive a fork.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any, Optional
+
+import grpc
+
+from . import credentials
+from ._rpcs import RequestT, ResponseT, Rpc
+from .address import ServerAddress
+from .errors import Cancelled, FailedPrecondition, MusterError, Unavailable, error_of_rpc
+
+_MAX_MESSAGE_BYTES = 16 << 20
+_OPTIONS: list[tuple[str, Any]] = [
+    # A proxy variable of the user's shell must not capture the connection.
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 3_000),
+    ("grpc.max_reconnect_backoff_ms", 3_000),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.service_config_disable_resolution", 1),
+    ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
+]
+# A client that lives long has its certificate looked after so often; seconds.
+_LOOK_SECONDS = 3600.0
+
+
+class Channels:
+    """The channels to `server`, one for each use that is asked for. `trust_directory`: where the user's certificate is, for
+    HOST:PORT. FailedPrecondition when it is needed and not there."""
+
+    def __init__(self, server: ServerAddress, trust_directory: str):
+        self.server = server
+        self.closed = threading.Event()
+        self._folder = trust_directory
+        self._process = os.getpid()
+        # May be taken again by the same thread: an iterator that was left alone is ended by the garbage collector, anywhere.
+        self._lock = threading.RLock()
+        self._generation: Optional[str] = None
+        self._looked = 0.0
+        self._channels: dict[str, grpc.Channel] = {}
+        if not server.is_unix:
+            credentials.load(trust_directory)  # Whoever has no certificate hears so at once.
+            self._have_certificate_looked_after()
+
+    @property
+    def are_own(self) -> bool:
+        """This process made them; false after a fork."""
+        return os.getpid() == self._process
+
+    def begin_close(self) -> None:
+        """No call is started any more."""
+        self.closed.set()
+
+    def close(self) -> None:
+        """Ends all calls that run."""
+        self.begin_close()
+        with self._lock:
+            channels, self._channels = list(self._channels.values()), {}
+        for channel in channels:
+            channel.close()
+
+    def start_of(self, use: str, rpc: Rpc[RequestT, ResponseT]) -> Any:
+        """What starts a call on the channel for `use`. Cancelled when they were closed, FailedPrecondition after a fork."""
+        if not self.are_own:
+            raise FailedPrecondition("a client does not survive a fork: make one in the process that uses it")
+        if self.closed.is_set():
+            raise Cancelled("the client was closed")
+        with self._lock:
+            if not self.server.is_unix and time.monotonic() > self._looked + _LOOK_SECONDS:
+                self._have_certificate_looked_after()
+            return rpc.on(self._channel(use))
+
+    def invoke(self, start: Any, request: object, timeout: Optional[float]) -> Any:
+        """Starts the call. grpc.RpcError, or Cancelled when they were closed meanwhile."""
+        try:
+            return start(request, timeout=timeout)
+        except ValueError:
+            # What gRPC says of a channel that was closed meanwhile.
+            if self.closed.is_set():
+                raise Cancelled("the client was closed") from None
+            raise
+
+    def problem_of(self, error: grpc.RpcError, use: str) -> MusterError:
+        """The exception for what a call on the channel for `use` ended with."""
+        problem = error_of_rpc(error, ended_by_caller=self.closed.is_set())
+        if not isinstance(problem, Unavailable):
+            return problem
+        # One that could not connect waits longer and longer before it tries again: the next call gets a new one. What else runs on
+        # it goes on.
+        with self._lock:
+            self._channels.pop(use, None)
+        where = f"cannot reach the coordinator at {self.server.target} (from {self.server.origin}): {problem.message}"
+        if not self.server.is_unix:
+            where += (f"\n(over the network the coordinator's certificate must have the name or address {self.server.target}: "
+                      "`coordinator init --host` says which; `coordinator nodes` tells more about what is wrong)")
+        return Unavailable(where)
+
+    def _have_certificate_looked_after(self) -> None:
+        self._looked = time.monotonic()
+        credentials.have_looked_after(self._folder, self.server.target)
+
+    def _channel(self, use: str) -> grpc.Channel:
+        """With the certificate that the user has now: it may have been renewed."""
+        if not self.server.is_unix:
+            generation = credentials.generation_of(self._folder)
+            if generation != self._generation:
+                # What runs on the old channel goes on; it is closed when nobody uses it any more.
+                self._channels.clear()
+            self._generation = generation
+        if use not in self._channels:
+            # An argument of its own: channels with equal ones would share a connection.
+            options = [*_OPTIONS, ("muster.use", use)]
+            if self.server.is_unix:
+                self._channels[use] = grpc.insecure_channel(self.server.target, options)
+            else:
+                own = credentials.load(self._folder)
+                self._channels[use] = grpc.secure_channel(
+                    f"dns:///{self.server.target}", grpc.ssl_channel_credentials(own.authorities, own.key, own.certificate), options)
+        return self._channels[use]
