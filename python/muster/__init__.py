@@ -16,6 +16,7 @@ _HOMES = {
     "authority": ("Authority", "AuthorityCertificate", "AuthorityPhase", "AwaitedMember"),
     "client": ("Client",),
     "devices": ("Device", "DeviceHolder", "DeviceInventory", "DevicePort", "DeviceReading"),
+    "distributed": ("DistributedRunner",),
     "errors": (
         "AlreadyExists", "Aborted", "Cancelled", "DeadlineExceeded", "FailedPrecondition", "InternalError", "InvalidArgument",
         "MusterError", "NotFound", "PermissionDenied", "ResourceExhausted", "Unauthenticated", "Unavailable", "Unimplemented"),
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from .devices import DeviceInventory as DeviceInventory
     from .devices import DevicePort as DevicePort
     from .devices import DeviceReading as DeviceReading
+    from .distributed import DistributedRunner as DistributedRunner
     from .errors import AlreadyExists as AlreadyExists
     from .errors import Aborted as Aborted
     from .errors import Cancelled as Cancelled

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import threading
 import time
+import weakref
 from typing import Any, Optional
 
-import grpc
-
 from . import credentials
+from ._requirements import grpc
 from ._rpcs import RequestT, ResponseT, Rpc
 from .address import ServerAddress
 from .errors import Cancelled, FailedPrecondition, MusterError, Unavailable, error_of_rpc
@@ -34,17 +34,27 @@ _OPTIONS: list[tuple[str, Any]] = [
     ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
 ]
+# gRPC's threads are not there in a forked process: what is asked there would wait for ever.
+AFTER_FORK = ("gRPC does not survive a fork, and this process was forked from one with an open client: close that before the fork and "
+              "make one in here, or start processes by `spawn`, or set GRPC_ENABLE_FORK_SUPPORT=1 before Python starts and make one "
+              "in here")
+_FORKS_ARE_SURVIVED = os.environ.get("GRPC_ENABLE_FORK_SUPPORT", "").lower() in ("1", "true", "yes", "y")
 # A client that lives long has its certificate looked after so often; seconds.
 _LOOK_SECONDS = 3600.0
 
 
 class Channels:
     """The channels to `server`, one for each use that is asked for. `trust_directory`: where the user's certificate is, for
-    HOST:PORT. FailedPrecondition when it is needed and not there."""
+    HOST:PORT. FailedPrecondition when it is needed and not there, and after a fork that gRPC does not survive."""
+
+    # All that there are, also those that a forked process has from its parent.
+    _all: weakref.WeakSet[Channels] = weakref.WeakSet()
 
     def __init__(self, server: ServerAddress, trust_directory: str):
         self.server = server
         self.closed = threading.Event()
+        if not _FORKS_ARE_SURVIVED and any(not one.are_own and not one.closed.is_set() for one in self._all):
+            raise FailedPrecondition(AFTER_FORK)
         self._folder = trust_directory
         self._process = os.getpid()
         # May be taken again by the same thread: an iterator that was left alone is ended by the garbage collector, anywhere.
@@ -55,6 +65,7 @@ class Channels:
         if not server.is_unix:
             credentials.load(trust_directory)  # Whoever has no certificate hears so at once.
             self._have_certificate_looked_after()
+        self._all.add(self)
 
     @property
     def are_own(self) -> bool:
@@ -76,7 +87,7 @@ class Channels:
     def start_of(self, use: str, rpc: Rpc[RequestT, ResponseT]) -> Any:
         """What starts a call on the channel for `use`. Cancelled when they were closed, FailedPrecondition after a fork."""
         if not self.are_own:
-            raise FailedPrecondition("a client does not survive a fork: make one in the process that uses it")
+            raise FailedPrecondition(AFTER_FORK)
         if self.closed.is_set():
             raise Cancelled("the client was closed")
         with self._lock:

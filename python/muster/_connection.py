@@ -7,10 +7,9 @@ import time
 import weakref
 from typing import Any, Callable, Optional
 
-import grpc
-
 from ._channels import Channels
 from ._messages import Messages, pauses
+from ._requirements import grpc
 from ._rpcs import RequestT, ResponseT, Rpc
 from .address import ServerAddress
 from .errors import Unavailable

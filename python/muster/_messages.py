@@ -7,9 +7,8 @@ import time
 from collections.abc import Iterator
 from typing import Any, Callable, Generic, Optional, Union
 
-import grpc
-
 from ._channels import Channels
+from ._requirements import grpc
 from ._rpcs import RequestT, ResponseT, Rpc
 from .errors import Cancelled, MusterError, Unavailable
 

@@ -6,6 +6,7 @@ Needs the `coordinator` program (see muster.find_coordinator), and neither gRPC 
 from __future__ import annotations
 
 import logging
+import operator
 import os
 import shlex
 import signal
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import FrameType, TracebackType
 from typing import Any, Optional, Union
 
@@ -22,7 +23,8 @@ from .shell_words import split_words
 
 logger = logging.getLogger(__name__)
 
-Command = Union[str, Sequence[Union[str, "os.PathLike[str]"]]]
+Word = Union[str, bytes, "os.PathLike[str]"]
+Command = Union[str, Sequence[Word]]
 
 # What torch and deepspeed take when nothing else is said. Here: the first free port from it.
 DEFAULT_MASTER_PORT = 29500
@@ -70,7 +72,7 @@ class _SignalRelay:
 class DistributedRunner:
     """Runs commands, one after the other, each on all of `world_size` ranks, or of the hosts of a hostfile.
 
-    `command_list`: scripts with their arguments, each a text of words as a shell splits it, or a list of words. `-m MODULE` is
+    `command_list`: scripts with their arguments, each a text of words as bash splits it, or a list of words. `-m MODULE` is
     allowed in place of a script. No shell runs them, see docs/python.md. `world_size`: ranks, on this machine; with `hostfile` it is
     checked when it is not 1. `hostfile`: one `HOST slots=N` a line; needs `use_deepspeed` and a coordinator. `use_mpi`: ranks are
     started without mpirun. `master_port`: another one than 29500 is used as it is; else the first free port from there. `use_env`,
@@ -78,7 +80,8 @@ class DistributedRunner:
     `multi_hls`: deprecated, ignored.
 
     ValueError: `use_mpi` with `use_deepspeed`, `hostfile` without `use_deepspeed`, a hostfile that is missing or has mistakes, a
-    command that is more than words.
+    command that is more than words, a port that is none. TypeError: something of another type. FileNotFoundError: with a hostfile,
+    the `coordinator` program, which reads it, is not there.
     """
 
     def __init__(self, command_list: Sequence[Command] = (), world_size: int = 1, hostfile: Union[None, str, os.PathLike[str]] = None,
@@ -92,15 +95,19 @@ class DistributedRunner:
             raise ValueError("a hostfile needs use_deepspeed=True")
         if isinstance(command_list, (str, bytes)):
             raise ValueError(f"command_list is a list of commands: [{command_list!r}]")
-        self._world_size = int(world_size)
-        self._hostfile = None if hostfile is None else os.path.abspath(hostfile)
+        if not isinstance(command_list, Iterable):
+            raise TypeError(f"command_list is a list of commands, got {type(command_list).__name__}")
+        self._world_size = _integer("world_size", world_size)
+        self._hostfile = None if hostfile is None else os.path.abspath(os.fspath(hostfile))
         self._use_mpi = use_mpi
         self._use_deepspeed = use_deepspeed
-        self._master_port = int(master_port)
+        self._master_port = _integer("master_port", master_port)
+        if not 1 <= self._master_port <= 65535:
+            raise ValueError(f"master_port is a port from 1 to 65535, got {self._master_port}")
         self._interpreter = sys.executable or "python3"
         # Put into the environment by run(), and passed on to all ranks.
         self._model_env_vars: dict[str, str] = {}
-        self._commands = [self._target_of(command) for command in command_list]
+        self._commands = [_target_of(f"command_list[{index}]", command) for index, command in enumerate(command_list)]
         if hostfile is None and self._world_size <= 1 and not use_deepspeed:
             logger.warning("world_size is %d and there is no hostfile: one rank, one device", self._world_size)
         if self._hostfile is not None:
@@ -108,40 +115,24 @@ class DistributedRunner:
 
     def run(self) -> Optional[int]:
         """Runs the commands. None when all ended with 0; else the exit status of the first that did not, and those behind it are
-        not run: a code of a rank, 128 + signal, or one of docs/reference.md. RuntimeError when it could not be run at all.
+        not run: a code of a rank, 128 + signal, or one of docs/reference.md. RuntimeError when it could not be run at all. Each
+        command is printed before it runs; the environment of this process is afterwards what it was.
 
         SIGINT, SIGTERM and SIGHUP, in the main thread, end the job in order, and take effect when nothing of it is left.
         """
-        before = self._set_environment()
-        status: Optional[int] = None
+        before = {name: os.environ.get(name) for name in self._model_env_vars}
         try:
+            self._set_environment(before)
             for target in self._commands:
                 status = self._run_one(target)
                 if status:
-                    logger.error("%s ended with %d", shlex.join(target), status)
+                    logger.error("%s ended with %d", shlex.join(target[target.index("--") + 1:]), status)
                     return status
             return None
         except Exception as error:
-            status = 1
             raise RuntimeError(f"the command could not be run: {error}") from error
-        except BaseException:
-            status = 1
-            raise
         finally:
-            if status:
-                _restore(before)
-
-    def _target_of(self, command: Command) -> list[str]:
-        words = split_words(command) if isinstance(command, str) else [os.fspath(word) for word in command]
-        if not words:
-            raise ValueError("a command is empty")
-        if words[0] == "-m":
-            if len(words) == 1:
-                raise ValueError("-m needs a module")
-            return ["--module", "--", *words[1:]]
-        if words[0].startswith("-"):
-            raise ValueError(f"a command begins with a script or -m MODULE, got {words[0]!r}")
-        return ["--", *words]
+            _restore(before)
 
     def _flags(self) -> list[str]:
         flags = []
@@ -169,10 +160,7 @@ class DistributedRunner:
             # By name: values do not belong on command lines.
             flags += ["--env", name]
         command = [find_coordinator(), "spawn", *flags, *target]
-        logger.info("running %s", shlex.join(command))
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
+        _say(f"DistributedRunner runs: {shlex.join(command)}")
         relay = _SignalRelay()
         with relay:
             # A session of its own: Ctrl-C of a terminal comes once, by the relay, not twice.
@@ -191,13 +179,53 @@ class DistributedRunner:
             status = status or 128 + relay.first
         return 128 - status if status < 0 else status
 
-    def _set_environment(self) -> dict[str, Optional[str]]:
-        """Returns what the variables were; None: not set."""
-        before = {name: os.environ.get(name) for name in self._model_env_vars}
+    def _set_environment(self, before: Mapping[str, Optional[str]]) -> None:
         for name, value in self._model_env_vars.items():
             old = before[name]
             os.environ[name] = f"{value}:{old}" if "LD_PRELOAD" in name and old else str(value)
-        return before
+
+
+def _say(text: str) -> None:
+    """On standard output, before anything that ranks write. Bytes that are no text must not keep them from running."""
+    if sys.stdout is not None:
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        print(text.encode(encoding, "backslashreplace").decode(encoding))
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+
+
+def _integer(name: str, value: int) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is an integer, got {value!r}") from None
+
+
+def _target_of(name: str, command: Command) -> list[str]:
+    """What `coordinator spawn` takes for a command, behind its flags."""
+    if isinstance(command, str):
+        words = split_words(command)
+    elif isinstance(command, (list, tuple)):
+        words = [_word(f"{name}[{index}]", word) for index, word in enumerate(command)]
+    else:
+        raise TypeError(f"{name} is a text, or a list of words, got {type(command).__name__}")
+    if not words:
+        raise ValueError(f"{name} is empty")
+    if words[0] == "-m":
+        if len(words) == 1:
+            raise ValueError(f"{name}: -m needs a module")
+        return ["--module", "--", *words[1:]]
+    if words[0].startswith("-"):
+        raise ValueError(f"{name} begins with a script or -m MODULE, got {words[0]!r}")
+    return ["--", *words]
+
+
+def _word(name: str, word: Word) -> str:
+    """Bytes as file names have them, so that every argument makes its way."""
+    if not isinstance(word, (str, bytes, os.PathLike)):
+        raise TypeError(f"{name} is text, got {type(word).__name__}")
+    return os.fsdecode(word)
 
 
 def _restore(before: Mapping[str, Optional[str]]) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import abc
+import os
 import threading
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Callable, Generic, Optional, TypeVar
 
+from ._channels import AFTER_FORK
 from ._messages import Messages
+from .errors import FailedPrecondition
 
 ItemT = TypeVar("ItemT")
 FeedT = TypeVar("FeedT", bound="Feed[Any]")
@@ -18,10 +21,11 @@ class Feed(Iterator[ItemT], Generic[ItemT], abc.ABC):
     """Iterates over what comes, until there is no more; then closing it is not needed.
 
     Any thread may `close` it, and who waits for the next item then gets StopIteration; leaving a `with` closes it, too. Threads that
-    share one take turns. When waiting for an item has failed (Unavailable, KeyboardInterrupt), the next try goes on where it was.
+    share one take turns; a forked process gets FailedPrecondition. When waiting for an item has failed (Unavailable, KeyboardInterrupt), the next try goes on where it was.
     """
 
     def __init__(self) -> None:
+        self._process = os.getpid()
         self._turn = threading.Lock()
 
     def __enter__(self: FeedT) -> FeedT:
@@ -31,6 +35,8 @@ class Feed(Iterator[ItemT], Generic[ItemT], abc.ABC):
         self.close()
 
     def __next__(self) -> ItemT:
+        if os.getpid() != self._process:
+            raise FailedPrecondition(AFTER_FORK)
         with self._turn:
             return self._next()
 

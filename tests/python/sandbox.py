@@ -108,18 +108,18 @@ class Sandbox:
 
 
 class Cluster(Sandbox):
-    """A coordinator on a Unix socket and two agents, node-1 and node-2, with two slots each."""
+    """A coordinator on a Unix socket and two agents, node-1 and node-2, with so many slots each."""
 
     NODES = ("node-1", "node-2")
 
-    def __init__(self):
+    def __init__(self, slots=2):
         super().__init__()
         self.target = f"unix:{self.path('c.sock')}"
         self.env["MUSTER_SERVER"] = self.target
         self.serve()
         self.agents = {name: self.start(
-            os.path.join(BIN, "agent"), "run", "--coordinator", self.target, "--node-id", name, "--state-dir", name, "--slots", "2",
-            log="agents.log") for name in self.NODES}
+            os.path.join(BIN, "agent"), "run", "--coordinator", self.target, "--node-id", name, "--state-dir", name, "--slots",
+            str(slots), log="agents.log") for name in self.NODES}
         self.await_nodes()
 
     def serve(self):

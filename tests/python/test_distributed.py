@@ -1,5 +1,8 @@
 """DistributedRunner with real scripts: what is run, what is returned, and what becomes of it under signals."""
 
+import contextlib
+import inspect
+import io
 import json
 import os
 import signal
@@ -15,7 +18,7 @@ from muster.programs import find_coordinator
 # Says what it was told, into a file for each rank.
 SCRIPT = """
 import json, os, sys
-names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "MODEL", "MUSTER_NODE")
+names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "MODEL", "MY_LD_PRELOAD", "MUSTER_NODE")
 told = {"argv": sys.argv[1:], "python": sys.executable, "env": {name: os.environ.get(name) for name in names}}
 with open(f"said.{os.environ['RANK']}", "w") as stream:
     json.dump(told, stream)
@@ -89,8 +92,8 @@ class Runner(WithSandbox):
         self.box.write("module.py", SCRIPT)
         self.assertIsNone(DistributedRunner(["-m module x"]).run())
         self.assertEqual(self.said(0)["argv"], ["x"])
-        self.assertIsNone(DistributedRunner([["script.py", "*", "$(x)", "a\nb", "--python"]]).run())
-        self.assertEqual(self.said(0)["argv"], ["*", "$(x)", "a\nb", "--python"])
+        self.assertIsNone(DistributedRunner([["script.py", "*", "$(x)", "a\nb", b"\xff", "--python"]]).run())
+        self.assertEqual(self.said(0)["argv"], ["*", "$(x)", "a\nb", "\udcff", "--python"])
 
     def test_returns_the_first_status_that_is_not_zero_and_leaves_out_the_rest(self):
         runner = DistributedRunner(["script.py first", "script.py --exit 3", "script.py third"], world_size=2)
@@ -112,15 +115,14 @@ class Runner(WithSandbox):
         self.assertIsNone(DistributedRunner(["script.py"], world_size=2, master_port=port).run())
         self.assertEqual(self.said(1)["env"]["MASTER_PORT"], str(port))
 
-    def test_puts_its_variables_into_the_environment_and_takes_them_back_after_a_failure(self):
+    def test_puts_its_variables_into_the_environment_and_takes_them_back(self):
         os.environ["MY_LD_PRELOAD"] = "old.so"
         runner = DistributedRunner(["script.py"])
         runner._model_env_vars.update(MODEL="a=b c", MY_LD_PRELOAD="new.so")
         self.assertIsNone(runner.run())
         self.assertEqual(self.said(0)["env"]["MODEL"], "a=b c")
-        self.assertEqual((os.environ["MODEL"], os.environ["MY_LD_PRELOAD"]), ("a=b c", "new.so:old.so"))
-        del os.environ["MODEL"]
-        os.environ["MY_LD_PRELOAD"] = "old.so"
+        self.assertEqual(self.said(0)["env"]["MY_LD_PRELOAD"], "new.so:old.so")
+        self.assertEqual((os.environ.get("MODEL"), os.environ["MY_LD_PRELOAD"]), (None, "old.so"))
         failing = DistributedRunner(["missing.py"])
         failing._model_env_vars.update(MODEL="x", MY_LD_PRELOAD="new.so")
         self.assertEqual(failing.run(), 120)
@@ -140,6 +142,38 @@ class Runner(WithSandbox):
                 DistributedRunner([command])
         with self.assertRaisesRegex(ValueError, "list of commands"):
             DistributedRunner("script.py")
+        with self.assertRaisesRegex(ValueError, "master_port is a port from 1 to 65535, got 70000"):
+            DistributedRunner(["script.py"], master_port=70000)
+
+    def test_refuses_what_is_of_another_type(self):
+        for command_list, options, why in (
+                (None, {}, "command_list is a list of commands, got NoneType"),
+                ([5], {}, r"command_list\[0\] is a text, or a list of words, got int"),
+                ([b"script.py"], {}, r"command_list\[0\] is a text, or a list of words, got bytes"),
+                (["a.py", ["b.py", 1e-3]], {}, r"command_list\[1\]\[1\] is text, got float"),
+                (["a.py"], {"world_size": 2.5}, "world_size is an integer, got 2.5"),
+                (["a.py"], {"world_size": "2"}, "world_size is an integer, got '2'"),
+                (["a.py"], {"master_port": "29500"}, "master_port is an integer"),
+                (["a.py"], {"hostfile": 5, "use_deepspeed": True}, "not int")):
+            with self.assertRaisesRegex(TypeError, why):
+                DistributedRunner(command_list, **options)
+
+    def test_has_the_constructor_of_the_other_one(self):
+        """Names, order and defaults, as section by section in docs/python.md."""
+        parameters = list(inspect.signature(DistributedRunner).parameters.values())
+        self.assertEqual([one.name for one in parameters], [
+            "command_list", "world_size", "hostfile", "use_mpi", "use_deepspeed", "master_port", "use_env", "map_by", "multi_hls"])
+        self.assertEqual([one.default for one in parameters[1:]], [1, None, False, False, 29500, False, "socket", None])
+        self.assertEqual(len(parameters[0].default), 0)
+
+    def test_prints_each_command_before_it_runs_without_values(self):
+        runner = DistributedRunner(["script.py 'a b'"])
+        runner._model_env_vars["MODEL"] = "secret"
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            runner.run()
+        self.assertRegex(said.getvalue(), r"^DistributedRunner runs: \S*/coordinator spawn .*script\.py 'a b'\n$")
+        self.assertNotIn("secret", said.getvalue())
 
     def test_refuses_hostfiles_with_mistakes(self):
         for text, why in (("a slots=8x\n", r"hosts:1: .*8x"), ("# none\n", "hosts"), ("a slots=1\na slots=1\n", "hosts:2")):
@@ -288,11 +322,31 @@ print(DistributedRunner(["waiter.py handled", "script.py"]).run())
 
 
 class Imports(unittest.TestCase):
-    def test_need_neither_grpc_nor_protobuf(self):
+    """Of packages that are not there, or too old."""
+
+    def said(self, code, path=sandbox.PACKAGE):
+        done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                              env=dict(os.environ, PYTHONPATH=path, PYTHONDONTWRITEBYTECODE="1"))
+        return done.returncode, done.stdout.decode(), done.stderr.decode().splitlines()[-1:]
+
+    def test_need_neither_grpc_nor_protobuf_for_the_runner(self):
         code = ("import sys; sys.modules['grpc'] = sys.modules['google'] = None; import muster.distributed, muster; "
-                "print(muster.find_coordinator, muster.__version__)")
-        env = dict(os.environ, PYTHONPATH=sandbox.PACKAGE)
-        subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, env=env)
+                "print(muster.find_coordinator, muster.__version__, muster.MusterError, muster.DistributedRunner)")
+        self.assertEqual(self.said(code)[0], 0, self.said(code))
+
+    def test_say_what_is_missing(self):
+        for module, package in (("grpc", "grpcio"), ("google.protobuf", "protobuf")):
+            status, _, said = self.said(f"import sys; sys.modules['{module}'] = None; import muster; muster.Client")
+            self.assertEqual(status, 1)
+            self.assertRegex(said[0], f"ImportError: muster needs {package}, .*pip install {package}, or apt install python3-{package}")
+
+    def test_say_what_is_too_old(self):
+        for module, package, version, wanted in (("grpc", "grpcio", "1.30.2", "1.51"), ("google.protobuf", "protobuf", "3.12.4", "4.21")):
+            for use in ("import muster; muster.Client", "import muster.v1.job_pb2"):
+                status, _, said = self.said(f"import {module}; {module}.__version__ = '{version}'; {use}")
+                self.assertEqual(status, 1)
+                self.assertRegex(said[0], f"ImportError: muster needs {package} {wanted} or newer and found {version} at .*: pip install '"
+                                          f"{package}>={wanted}', or apt install python3-{package}")
 
 
 if __name__ == "__main__":

@@ -6,16 +6,12 @@ import unittest
 import zlib
 
 import sandbox  # noqa: F401
+from doubles import frame
 
 from muster import FrameError, FrameKind, FrameReader, LogFrame, LogLines, LogPiece, Stream
 from muster.log_lines import MAX_LINE_BYTES
 from muster.feeds import Feed
 from muster.log_pieces import LogFrames, LogPosition, _Positions
-
-
-def frame(kind, payload, time_ns=1_000):
-    head = struct.pack("<4sIB3xq", b"MLOG", len(payload), kind.value, time_ns)
-    return head + struct.pack("<I", zlib.crc32(head)) + payload
 
 
 def counters(first, second):

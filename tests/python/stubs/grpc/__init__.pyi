@@ -3,6 +3,8 @@ import enum
 from collections.abc import Sequence
 from typing import Any, Callable
 
+__version__: str
+
 class StatusCode(enum.Enum):
     OK = ...
 
