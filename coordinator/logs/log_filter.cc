@@ -15,7 +15,7 @@ size_t IndexOf(FrameKind kind) { return kind == FrameKind::kStdout ? 0 : 1; }
 }  // namespace
 
 LogFilter::LogFilter(LogFilterOptions options, Start start)
-    : options_(std::move(options)), start_(start), reader_(start.offset), position_(start.offset) {}
+    : options_(std::move(options)), start_(start) {}
 
 void LogFilter::Add(std::string_view bytes, std::string* out) {
   if (damaged_at_.has_value()) return;

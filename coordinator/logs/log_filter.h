@@ -33,8 +33,6 @@ class LogFilter {
  public:
   // Where to begin. Both leave out what was in front, as if it had been sent.
   struct Start {
-    // Position of the first byte that is fed, the start of a frame; positions begin there too.
-    uint64_t offset = 0;
     // Lines that pass and are not given.
     uint64_t skipped_lines = 0;
     // Nothing in front of this position of the filtered file is given.
@@ -93,7 +91,7 @@ class LogFilter {
   const Start start_;
   FrameReader reader_;
   Held held_[2];
-  uint64_t position_;
+  uint64_t position_ = 0;
   uint64_t lines_ = 0;
   std::optional<uint64_t> damaged_at_;
   // Time of the newest frame of the log, and of the newest that was given.

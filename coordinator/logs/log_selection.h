@@ -15,7 +15,9 @@ namespace muster {
 class LogSelection {
  public:
   struct Start {
-    // Position in the log where reading begins, the start of a frame.
+    // Position in the log where what is wanted begins, the start of a frame. What lies before it is
+    // read, too: positions are those of the whole filtered file, so that who comes back with one
+    // goes on there.
     uint64_t offset = 0;
     // Position in the filtered file up to which the reader has everything.
     uint64_t known = 0;
@@ -31,9 +33,17 @@ class LogSelection {
   // Position in the log of the byte that is wanted next.
   uint64_t next() const { return next_; }
   // End of the pass when `stored` bytes can be read.
-  uint64_t pass_end(uint64_t stored) const { return counting() ? start_.stored : stored; }
+  uint64_t pass_end(uint64_t stored) const {
+    if (next_ < start_.offset) return start_.offset;
+    return counting() ? start_.stored : stored;
+  }
 
-  // Takes the bytes at `next()`, and so many zeros behind them; appends frames to `out`.
+  // True once, unless something was selected before: when all that was `stored` at the start has
+  // been passed, so that what follows is new.
+  bool PassBeginning();
+
+  // Takes the bytes at `next()`, up to the end of the pass, and so many zeros behind them; appends
+  // frames to `out`.
   void Take(std::string_view bytes, uint64_t zeros, std::string* out);
   // Appends the text of lines that have not ended; not while counting.
   void Finish(std::string* out) { filter_->Finish(out); }
@@ -51,6 +61,9 @@ class LogSelection {
   std::optional<LogFilter> counter_;
   // Nothing while counting.
   std::optional<LogFilter> filter_;
+  // Lines before `offset`.
+  uint64_t lines_before_ = 0;
+  bool beginning_passed_ = false;
 };
 
 }  // namespace muster

@@ -117,6 +117,7 @@ absl::Status LogReader::StartAttempt(uint32_t attempt) {
     if (first_attempt_ == 0) first_attempt_ = attempt;
     selections_.clear();
     selections_.resize(wanted.size());
+    tails_.assign(wanted.size(), false);
     queue_.Reset(wanted);
   }
   RefreshStates();
@@ -299,6 +300,7 @@ bool LogReader::SendNext(LogReadQueue::Turn& turn) {
   LogSelection* const selection = selections_[turn.index].get();
   if (status.ok() && turn.log.position < turn.log.stored) {
     status = selection != nullptr ? SendSelected(turn.log, *selection) : SendPiece(turn.log);
+    if (status.ok()) TellBeginning(turn);
   }
   if (status.ok()) return true;
   {
@@ -317,22 +319,34 @@ absl::Status LogReader::OpenLog(LogReadQueue::Turn& turn) {
   log.stored = std::max(log.stored, services().logs.CommittedSize(file));
   const auto known = known_.find({attempt_.attempt, log.rank.value});
   const bool anew = known == known_.end();
+  uint64_t begin = 0;
   if (request_.tail_bytes() != 0 && anew) {
     absl::StatusOr<uint64_t> start = services().logs.TailStart(file, request_.tail_bytes());
     if (!start.ok()) return start.status();
-    log.position = *start;
+    begin = *start;
   }
+  tails_[turn.index] =
+      anew && request_.follow() && (request_.tail_bytes() != 0 || request_.has_tail_lines());
   if (!filter_->has_value()) {
-    if (!anew) log.position = known->second;
+    log.position = anew ? begin : known->second;
+    if (tails_[turn.index]) (void)outbound_.Send(ResponseFor(log, log.position));
     return absl::OkStatus();
   }
-  LogSelection::Start start{.offset = log.position, .known = anew ? 0 : known->second};
+  LogSelection::Start start{.offset = begin, .known = anew ? 0 : known->second};
   if (request_.has_tail_lines() && anew && attempt_.attempt == first_attempt_) {
     start.last_lines = request_.tail_lines();
     start.stored = log.stored;
   }
   selections_[turn.index] = std::make_unique<LogSelection>(**filter_, start);
+  TellBeginning(turn);
   return absl::OkStatus();
+}
+
+void LogReader::TellBeginning(const LogReadQueue::Turn& turn) {
+  LogSelection* const selection = selections_[turn.index].get();
+  if (!tails_[turn.index] || selection == nullptr || !selection->PassBeginning()) return;
+  v1::ReadLogsResponse response = ResponseFor(turn.log, selection->position());
+  (void)outbound_.Send(std::move(response));
 }
 
 v1::ReadLogsResponse LogReader::ResponseFor(const LogReadQueue::Log& log, uint64_t offset) const {

@@ -81,6 +81,9 @@ class LogReader final : public StreamReactor<grpc::ServerWriteReactor<v1::ReadLo
   void Pump();
   bool SendNext(LogReadQueue::Turn& turn);
   absl::Status OpenLog(LogReadQueue::Turn& turn);
+  // Tells a client that follows a tail where that began, also when there was nothing in it: who
+  // comes back without a position would get another tail, and miss what was written meanwhile.
+  void TellBeginning(const LogReadQueue::Turn& turn);
   absl::StatusOr<LogPiece> Read(Rank rank, uint64_t offset, uint64_t end) const;
   absl::Status SendPiece(LogReadQueue::Log& log);
   absl::Status SendSelected(LogReadQueue::Log& log, LogSelection& selection);
@@ -110,6 +113,8 @@ class LogReader final : public StreamReactor<grpc::ServerWriteReactor<v1::ReadLo
   // Of the pump, and reset like `attempt_`: one for each log that was opened, where the request
   // filters.
   std::vector<std::unique_ptr<LogSelection>> selections_;
+  // Logs of which only the tail was asked for.
+  std::vector<bool> tails_;
 
   Mutex mutex_;
   // Not reset while a pump runs.

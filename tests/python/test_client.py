@@ -245,6 +245,32 @@ class Restarts(WithCluster):
         revisions = [change.job.revision for change in watched]
         self.assertEqual(revisions, sorted(set(revisions)))
 
+    def test_lose_no_line_behind_a_tail_that_was_empty(self):
+        """What was not there when the reading began is new, also when the coordinator was away in between."""
+        for number, (chosen, before) in enumerate([
+                ({"tail_lines": 0}, ["old 1", "old 2"]), ({"tail_lines": 0}, []), ({"tail_lines": 1, "grep": "new"}, ["old 1"]),
+                ({"tail_lines": 1}, []), ({"tail_bytes": 1}, []), ({"tail_bytes": 1, "streams": ["stdout"]}, ["old 1"])]):
+            writes = "".join(f"echo {text}; echo noise >&2; " for text in before)
+            job = self.submit(f"{writes}: > began.{number}; while ! [ -e go.{number} ]; do sleep 0.01; done; "
+                              f"echo new 1; echo new 2; echo new 3; : > wrote.{number}; while ! [ -e end.{number} ]; do sleep 0.01; done")
+            sandbox.wait_until("the rank has begun", lambda: os.path.exists(self.path(f"began.{number}")))
+            everything = job.logs(follow=True)
+            self.assertEqual(sorted(next(everything).text.decode() for _ in 2 * before), sorted(before + ["noise"] * len(before)))
+            pieces = job.log_pieces(follow=True, **chosen)
+            texts = []
+            thread = threading.Thread(target=lambda: texts.extend(line.text.decode() for line in muster.LogLines(muster.LogFrames(pieces))))
+            thread.start()
+            sandbox.wait_until("the reader knows where it began", lambda: pieces.positions)
+            self.cluster.end_coordinator()
+            self.cluster.write(f"go.{number}", "")
+            sandbox.wait_until("the rank has written", lambda: os.path.exists(self.path(f"wrote.{number}")))
+            self.cluster.serve()
+            self.cluster.write(f"end.{number}", "")
+            thread.join()
+            self.assertEqual([text for text in texts if text.startswith("new")], ["new 1", "new 2", "new 3"], chosen)
+            self.assertEqual([line.text.decode() for line in everything], ["new 1", "new 2", "new 3"])
+            self.assertEqual(job.wait(timeout=60).exit_code, 0)
+
     def test_during_a_submit_run_the_job_once(self):
         self.cluster.end_coordinator()
         jobs = []

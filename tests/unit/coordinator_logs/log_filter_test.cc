@@ -223,7 +223,7 @@ TEST(LogFilter, MakesValidFramesOfTheLargestOnes) {
 TEST(LogFilter, StopsAtDamage) {
   File file;
   file.Out("a\nb").Err("a");
-  LogFilter filter(Grep("a|b"), {.offset = 0});
+  LogFilter filter(Grep("a|b"), {});
   std::string out;
   filter.Add(file.bytes() + std::string(100, '?'), &out);
   EXPECT_EQ(filter.damaged_at(), file.bytes().size());
@@ -393,6 +393,37 @@ TEST(LogSelection, GoesOnBehindTheLastLines) {
   file.Out("un\n4\n");
   selection.Take(file.bytes().substr(stored), 0, &out);
   EXPECT_THAT(Frames(out), ElementsAre("1o:2\n3\n", "2o:begun\n4\n"));
+}
+
+TEST(LogSelection, HasThePositionsOfTheWholeFileWhereverItBegins) {
+  File file;
+  file.Out("1\n").Err("noise\n").Out("2\n");
+  const size_t begin = file.bytes().size();
+  file.Out("3\n").Err("noise\n");
+  const size_t stored = file.bytes().size();
+  LogFilterOptions options = WholeLines();
+  options.want_stderr = false;
+  std::string all;
+  LogFilter(options, {}).Add(file.bytes(), &all);
+  for (const std::optional<uint64_t> last_lines : {std::optional<uint64_t>(), {0}, {1}, {9}}) {
+    LogSelection selection(
+        options, {.offset = begin, .last_lines = last_lines, .stored = last_lines ? stored : 0});
+    std::string out;
+    bool told = false;
+    while (selection.next() < selection.pass_end(stored)) {
+      const uint64_t next = selection.next();
+      selection.Take(file.bytes().substr(next, selection.pass_end(stored) - next), 0, &out);
+      told = selection.PassBeginning() || told;
+    }
+    if (last_lines == 0) {
+      EXPECT_THAT(out, IsEmpty());
+    } else {
+      EXPECT_THAT(Frames(out), ElementsAre("4o:3\n"));
+    }
+    EXPECT_EQ(selection.position(), all.size());
+    EXPECT_EQ(told, !last_lines.has_value() || *last_lines == 0) << "before anything was selected";
+    EXPECT_FALSE(selection.PassBeginning());
+  }
 }
 
 TEST(LogSelection, CountsDamagedLogsToo) {
