@@ -53,7 +53,9 @@ class Channels:
     def __init__(self, server: ServerAddress, trust_directory: str):
         self.server = server
         self.closed = threading.Event()
-        if not _FORKS_ARE_SURVIVED and any(not one.are_own and not one.closed.is_set() for one in self._all):
+        # gRPC was asked for a channel.
+        self.used = False
+        if not _FORKS_ARE_SURVIVED and any(one.used and not one.are_own and not one.closed.is_set() for one in self._all):
             raise FailedPrecondition(AFTER_FORK)
         self._folder = trust_directory
         self._process = os.getpid()
@@ -132,6 +134,7 @@ class Channels:
                 # What runs on the old channel goes on; it is closed when nobody uses it any more.
                 self._channels.clear()
             self._generation = generation
+        self.used = True
         if use not in self._channels:
             # An argument of its own: channels with equal ones would share a connection.
             options = [*_OPTIONS, ("muster.use", use)]
