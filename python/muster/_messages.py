@@ -97,7 +97,8 @@ class Messages(Iterator[ResponseT], Generic[RequestT, ResponseT]):
             return Unavailable("the coordinator stopped")
         except grpc.RpcError as error:
             self._drop()
-            return self._channels.problem_of(error, self._use)
+            # Ended from here: nothing is wrong with the channel.
+            return Cancelled("closed") if self._stopped.is_set() else self._channels.problem_of(error, self._use)
         except BaseException:
             # Ctrl-C, for one: a message may be half read. The next call reads it again.
             self._drop()

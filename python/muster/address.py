@@ -26,6 +26,7 @@ class ServerAddress:
 
     @property
     def is_unix(self) -> bool:
+        """A socket of this machine: calls need no certificate."""
         return self.target.startswith("unix:")
 
 

@@ -52,6 +52,7 @@ class Authority:
 
     @classmethod
     def from_proto(cls, proto: authority_pb2.Authority) -> Authority:
+        """From the message of the protocol."""
         return cls(
             enum_of(AuthorityPhase, proto.phase),
             tuple(AuthorityCertificate(one.key_sha256, one.signs, time_of(one, "create_time"), time_of(one, "end_time"))

@@ -39,6 +39,7 @@ class Device:
 
     @classmethod
     def from_proto(cls, proto: types_pb2.Device) -> Device:
+        """From the message of the protocol."""
         return cls(proto.module_id, proto.index, proto.pci_address, proto.numa_node, proto.type, proto.status,
                    proto.driver_version, proto.firmware_version, proto.local_cpus, proto.device_node,
                    tuple(DevicePort(one.port, one.interface, one.up, one.external) for one in proto.ports), proto.serial)
@@ -54,6 +55,7 @@ class DeviceInventory:
 
     @classmethod
     def from_proto(cls, proto: types_pb2.DeviceInventory) -> DeviceInventory:
+        """From the message of the protocol."""
         return cls(proto.source, tuple(Device.from_proto(one) for one in proto.devices),
                    tuple(Problem(one.check, one.message) for one in proto.problems))
 
@@ -87,6 +89,7 @@ class DeviceReading:
 
     @classmethod
     def from_proto(cls, proto: types_pb2.DeviceReading) -> DeviceReading:
+        """From the message of the protocol."""
         def told(name: str) -> Optional[int]:
             return getattr(proto, name) if proto.HasField(name) else None
 

@@ -29,6 +29,7 @@ class InvalidArgument(MusterError, ValueError):
 
     @property
     def problems(self) -> list[str]:
+        """One text for each mistake."""
         return [line for line in self.message.split("\n") if line.strip()]
 
 

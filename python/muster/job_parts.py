@@ -26,6 +26,7 @@ class JobState(enum.Enum):
 
     @property
     def is_terminal(self) -> bool:
+        """The job has ended, and stays as it is."""
         return self in (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED)
 
 
@@ -91,6 +92,7 @@ class ExitStatus:
 
     @classmethod
     def from_proto(cls, proto: types_pb2.ExitStatus) -> ExitStatus:
+        """From the message of the protocol."""
         what = proto.WhichOneof("outcome")
         failure = proto.exec_failure
         return cls(proto.exit_code if what == "exit_code" else None, proto.signal if what == "signal" else None,
@@ -125,6 +127,7 @@ class JobNode:
 
     @classmethod
     def from_proto(cls, proto: job_pb2.JobNode) -> JobNode:
+        """From the message of the protocol."""
         return cls(proto.index, proto.host, proto.node_id, enum_of(NodePhase, proto.phase),
                    tuple(Problem(one.check, one.message) for one in proto.problems), proto.suspect,
                    NodeReport.from_proto(proto.report))
@@ -154,6 +157,7 @@ class JobRank:
 
     @classmethod
     def from_proto(cls, proto: job_pb2.JobRank) -> JobRank:
+        """From the message of the protocol."""
         return cls(proto.rank, proto.node_index, proto.local_rank, proto.slot, enum_of(RankState, proto.state), proto.pid,
                    _status_of(proto), time_of(proto, "start_time"), time_of(proto, "end_time"), proto.log_closed, proto.log_size,
                    proto.written_bytes, proto.dropped_bytes, proto.lost_reason, proto.stored_log_bytes,
@@ -173,5 +177,6 @@ class Failure:
 
     @classmethod
     def from_proto(cls, proto: job_pb2.Failure) -> Failure:
+        """From the message of the protocol."""
         return cls(proto.host, proto.message, proto.rank if proto.has_rank else None, proto.pid if proto.has_rank else None,
                    _status_of(proto) if proto.has_rank else None, time_of(proto, "time"))

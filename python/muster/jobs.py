@@ -112,7 +112,7 @@ class JobHandle:
 
         def change(response: job_pb2.WatchJobResponse) -> Optional[JobChange]:
             merged = view.apply(response.job)
-            return None if merged is None else JobChange.from_merged(merged, connection)
+            return None if merged is None else JobChange._from_merged(merged, connection)
 
         # A stream that ends well before the job does is a coordinator that stops.
         return MessageFeed(connection.stream("control", WATCH_JOB, request, deadline=deadline, until=lambda: view.ended), change)
@@ -165,6 +165,7 @@ class Job(JobHandle):
 
     @classmethod
     def from_proto(cls, proto: job_pb2.Job, connection: Optional[Connection] = None) -> Job:
+        """From the message of the protocol."""
         state = enum_of(JobState, proto.state)
         job = cls(
             proto.job_id, proto.name, state, enum_of(Cause, proto.cause), proto.reason, proto.attempt, proto.revision,
@@ -194,6 +195,6 @@ class JobChange:
         return self.job.state is not self.previous_state
 
     @classmethod
-    def from_merged(cls, merged: Merged, connection: Connection) -> JobChange:
+    def _from_merged(cls, merged: Merged, connection: Connection) -> JobChange:
         return cls(Job.from_proto(merged.job, connection), tuple(JobRank.from_proto(one) for one in merged.ranks),
                    tuple(JobNode.from_proto(one) for one in merged.nodes), merged.previous)

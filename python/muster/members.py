@@ -34,6 +34,7 @@ class Token:
 
     @classmethod
     def from_proto(cls, proto: trust_pb2.Token) -> Token:
+        """From the message of the protocol."""
         return cls(proto.token_id, enum_of(MemberKind, proto.kind), proto.name, proto.network, proto.uses_left,
                    time_of(proto, "create_time"), time_of(proto, "expire_time"))
 
@@ -48,6 +49,7 @@ class NewToken:
 
     @classmethod
     def from_proto(cls, proto: trust_pb2.CreateTokenResponse) -> NewToken:
+        """From the message of the protocol."""
         return cls(proto.token, Token.from_proto(proto.info), tuple(proto.addresses))
 
 
@@ -65,6 +67,7 @@ class Member:
 
     @classmethod
     def from_proto(cls, proto: trust_pb2.Member) -> Member:
+        """From the message of the protocol."""
         return cls(enum_of(MemberKind, proto.kind), proto.name, proto.serial, proto.key_sha256,
                    time_of(proto, "certificate_end_time"), time_of(proto, "join_time"), proto.revoked)
 

@@ -38,6 +38,7 @@ class NodeFacts:
 
     @classmethod
     def from_proto(cls, proto: agent_pb2.NodeFacts) -> NodeFacts:
+        """From the message of the protocol."""
         return cls(proto.hostname, proto.fqdn, tuple(proto.addresses), tuple(proto.slots), proto.cpu_count, proto.memory_bytes,
                    proto.agent_version, DeviceInventory.from_proto(proto.devices) if proto.HasField("devices") else None,
                    proto.slots_are_cards)
@@ -61,6 +62,7 @@ class Node:
 
     @classmethod
     def from_proto(cls, proto: node_pb2.Node) -> Node:
+        """From the message of the protocol."""
         return cls(proto.node_id, enum_of(NodeState, proto.state), NodeFacts.from_proto(proto.facts), time_of(proto, "last_seen"),
                    tuple(proto.job_ids), proto.boot_id, proto.reason, duration_of(proto, "clock_offset"), tuple(proto.alarms),
                    tuple(DeviceReading.from_proto(one) for one in proto.readings), time_of(proto, "readings_time"))
@@ -77,6 +79,7 @@ class NetworkRate:
 
     @classmethod
     def from_proto(cls, proto: check_pb2.NetworkRate) -> NetworkRate:
+        """From the message of the protocol."""
         return cls(proto.address, proto.bytes, duration_of(proto, "duration"), duration_of(proto, "connect_time"))
 
 

@@ -35,6 +35,7 @@ class PlannedNode:
 
     @classmethod
     def from_proto(cls, proto: job_pb2.PlannedNode) -> PlannedNode:
+        """From the message of the protocol."""
         launch = proto.launch
         ranks = tuple(PlannedRank(one.rank, one.local_rank, one.slot,
                                   {from_bytes(pair.name): from_bytes(pair.value) for pair in one.env}) for one in launch.ranks)
@@ -62,5 +63,6 @@ class Plan:
 
     @classmethod
     def from_proto(cls, proto: job_pb2.Plan) -> Plan:
+        """From the message of the protocol."""
         return cls(tuple(PlannedNode.from_proto(one) for one in proto.nodes), proto.world_size, proto.master_addr or None,
                    proto.master_port or None, tuple(proto.warnings))

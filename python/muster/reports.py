@@ -30,6 +30,7 @@ class CheckResult:
 
     @classmethod
     def from_proto(cls, proto: types_pb2.CheckResult) -> CheckResult:
+        """From the message of the protocol."""
         return cls(proto.check, enum_of(Verdict, proto.verdict), proto.message, proto.fix)
 
 
@@ -50,10 +51,12 @@ class NodeReport:
 
     @property
     def failed(self) -> list[CheckResult]:
+        """What would keep a job from starting."""
         return [result for result in self.results if result.verdict is Verdict.FAIL]
 
     @classmethod
     def from_proto(cls, proto: types_pb2.NodeReport) -> NodeReport:
+        """From the message of the protocol."""
         return cls(tuple(CheckResult.from_proto(one) for one in proto.results),
                    tuple(NodeTrait(one.name, one.value) for one in proto.traits))
 
@@ -82,4 +85,5 @@ class RankPlacement:
 
     @classmethod
     def from_proto(cls, proto: types_pb2.RankPlacement) -> RankPlacement:
+        """From the message of the protocol."""
         return cls(proto.rank, proto.cpus, proto.memory_node, proto.omp_num_threads, proto.reason)

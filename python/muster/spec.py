@@ -26,6 +26,7 @@ class Host:
     source: str = ""
 
     def to_proto(self) -> job_spec_pb2.HostEntry:
+        """The message of the protocol."""
         return job_spec_pb2.HostEntry(host=self.host, slot_count=self.slots, selected_slots=self.selected_slots,
                                       address=self.address, source=self.source)
 

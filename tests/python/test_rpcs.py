@@ -87,6 +87,17 @@ class Rpcs(unittest.TestCase):
         seen = {alias.asname for one in block.body for alias in one.names}
         self.assertEqual(seen | {"__version__"}, set(muster.__all__))
 
+    def test_every_public_name_says_what_it_is(self):
+        for name in muster.__all__:
+            value = getattr(muster, name)
+            if not callable(value):
+                continue
+            # Of data classes Python makes one up.
+            self.assertFalse((value.__doc__ or f"{name}(").startswith(f"{name}("), name)
+            for member, what in vars(value).items() if isinstance(value, type) else ():
+                if not member.startswith("_") and (callable(what) or isinstance(what, (classmethod, property))):
+                    self.assertTrue(inspect.getdoc(getattr(value, member)), f"{name}.{member}")
+
     def test_every_rpc_is_made_by_a_method(self):
         recorder = Recorder()
         made = {}
