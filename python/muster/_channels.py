@@ -1,7 +1,8 @@
 """Channels to a coordinator, and the certificates that they show.
 
-Thread-safe. Two channels, as the commands have them: output on one must not hold up calls on the other. They belong to the process
-that made them: gRPC does not survive a fork.
+Thread-safe. Calls and streams have channels of their own, and so has output: none must hold up the others. A coordinator serves so
+many streams of one connection and lets others wait, for ever if need be: with more of them there are more channels. They belong to the
+process that made them: gRPC does not survive a fork.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import threading
 import time
 import weakref
+from dataclasses import dataclass
 from typing import Any, Optional
 
 from . import credentials
@@ -39,12 +41,22 @@ AFTER_FORK = ("gRPC does not survive a fork, and this process was forked from on
               "make one in here, or start processes by `spawn`, or set GRPC_ENABLE_FORK_SUPPORT=1 before Python starts and make one "
               "in here")
 _FORKS_ARE_SURVIVED = os.environ.get("GRPC_ENABLE_FORK_SUPPORT", "").lower() in ("1", "true", "yes", "y")
+# On one channel. Coordinators serve 64.
+_MAX_STREAMS = 48
 # A client that lives long has its certificate looked after so often; seconds.
 _LOOK_SECONDS = 3600.0
 
 
+@dataclass(eq=False)
+class Lane:
+    """A channel, and how many streams run on it."""
+
+    channel: grpc.Channel
+    streams: int = 0
+
+
 class Channels:
-    """The channels to `server`, one for each use that is asked for. `trust_directory`: where the user's certificate is, for
+    """The channels to `server`, at least one for each use that is asked for. `trust_directory`: where the user's certificate is, for
     HOST:PORT. FailedPrecondition when it is needed and not there, and after a fork that gRPC does not survive."""
 
     # All that there are, also those that a forked process has from its parent.
@@ -63,7 +75,7 @@ class Channels:
         self._lock = threading.RLock()
         self._generation: Optional[str] = None
         self._looked = 0.0
-        self._channels: dict[str, grpc.Channel] = {}
+        self._lanes: dict[str, list[Lane]] = {}
         if not server.is_unix:
             credentials.load(trust_directory)  # Whoever has no certificate hears so at once.
             self._have_certificate_looked_after()
@@ -82,12 +94,26 @@ class Channels:
         """Ends all calls that run."""
         self.begin_close()
         with self._lock:
-            channels, self._channels = list(self._channels.values()), {}
-        for channel in channels:
-            channel.close()
+            lanes, self._lanes = [lane for lanes in self._lanes.values() for lane in lanes], {}
+        for lane in lanes:
+            lane.channel.close()
 
     def start_of(self, use: str, rpc: Rpc[RequestT, ResponseT]) -> Any:
-        """What starts a call on the channel for `use`. Cancelled when they were closed, FailedPrecondition after a fork."""
+        """What starts a call with one answer. Cancelled when they were closed, FailedPrecondition after a fork."""
+        return rpc.on(self._lane(use, 0).channel)
+
+    def begin_stream(self, use: str, rpc: Rpc[RequestT, ResponseT]) -> tuple[Any, Lane]:
+        """What starts a stream, and its place on a channel, until `end_stream`. Raises as `start_of`."""
+        lane = self._lane(use, 1)
+        return rpc.on(lane.channel), lane
+
+    def end_stream(self, lane: Lane) -> None:
+        """Gives the place back."""
+        with self._lock:
+            lane.streams -= 1
+
+    def _lane(self, use: str, streams: int) -> Lane:
+        """A channel for `use` with room for so many more streams, which it has then."""
         if not self.are_own:
             raise FailedPrecondition(AFTER_FORK)
         if self.closed.is_set():
@@ -95,7 +121,14 @@ class Channels:
         with self._lock:
             if not self.server.is_unix and time.monotonic() > self._looked + _LOOK_SECONDS:
                 self._have_certificate_looked_after()
-            return rpc.on(self._channel(use))
+            self._forget_old_certificate()
+            lanes = self._lanes.setdefault(use, [])
+            lane = next((one for one in lanes if one.streams + streams <= _MAX_STREAMS), None)
+            if lane is None:
+                lane = Lane(self._channel(f"{use}-{len(lanes)}"))
+                lanes.append(lane)
+            lane.streams += streams
+            return lane
 
     def invoke(self, start: Any, request: object, timeout: Optional[float]) -> Any:
         """Starts the call. grpc.RpcError, or Cancelled when they were closed meanwhile."""
@@ -115,7 +148,7 @@ class Channels:
         # One that could not connect waits longer and longer before it tries again: the next call gets a new one. What else runs on
         # it goes on.
         with self._lock:
-            self._channels.pop(use, None)
+            self._lanes.pop(use, None)
         where = f"cannot reach the coordinator at {self.server.target} (from {self.server.origin}): {problem.message}"
         if not self.server.is_unix:
             where += (f"\n(over the network the coordinator's certificate must have the name or address {self.server.target}: "
@@ -126,22 +159,22 @@ class Channels:
         self._looked = time.monotonic()
         credentials.have_looked_after(self._folder, self.server.target)
 
-    def _channel(self, use: str) -> grpc.Channel:
-        """With the certificate that the user has now: it may have been renewed."""
-        if not self.server.is_unix:
-            generation = credentials.generation_of(self._folder)
-            if generation != self._generation:
-                # What runs on the old channel goes on; it is closed when nobody uses it any more.
-                self._channels.clear()
-            self._generation = generation
+    def _forget_old_certificate(self) -> None:
+        """New calls show the certificate that the user has now: it may have been renewed."""
+        if self.server.is_unix:
+            return
+        generation = credentials.generation_of(self._folder)
+        if generation != self._generation:
+            # What runs on the old channels goes on; they are closed when nobody uses them any more.
+            self._lanes.clear()
+        self._generation = generation
+
+    def _channel(self, name: str) -> grpc.Channel:
         self.used = True
-        if use not in self._channels:
-            # An argument of its own: channels with equal ones would share a connection.
-            options = [*_OPTIONS, ("muster.use", use)]
-            if self.server.is_unix:
-                self._channels[use] = grpc.insecure_channel(self.server.target, options)
-            else:
-                own = credentials.load(self._folder)
-                self._channels[use] = grpc.secure_channel(
-                    f"dns:///{self.server.target}", grpc.ssl_channel_credentials(own.authorities, own.key, own.certificate), options)
-        return self._channels[use]
+        # An argument of its own: channels with equal ones would share a connection.
+        options = [*_OPTIONS, ("muster.use", name)]
+        if self.server.is_unix:
+            return grpc.insecure_channel(self.server.target, options)
+        own = credentials.load(self._folder)
+        return grpc.secure_channel(f"dns:///{self.server.target}",
+                                   grpc.ssl_channel_credentials(own.authorities, own.key, own.certificate), options)

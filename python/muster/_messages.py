@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Callable, Generic, Optional, Union
 
-from ._channels import Channels
+from ._channels import Channels, Lane
 from ._requirements import grpc
 from ._rpcs import RequestT, ResponseT, Rpc
 from .errors import Cancelled, MusterError, Unavailable
@@ -51,8 +51,8 @@ class Messages(Iterator[ResponseT], Generic[RequestT, ResponseT]):
         self._stopped = threading.Event()
         self._ended = False
         self._call: Any = None
-        # Kept while the call is read: it holds the channel.
-        self._start: Any = None
+        # Its place on a channel, which it keeps alive.
+        self._lane: Optional[Lane] = None
 
     def close(self) -> None:
         """Ends the stream, from any thread: who waits for a message then is told that there are no more."""
@@ -107,22 +107,27 @@ class Messages(Iterator[ResponseT], Generic[RequestT, ResponseT]):
 
     def _open(self) -> Any:
         left = None if self._deadline is None else max(self._deadline - time.monotonic(), 0.0)
-        self._start = self._channels.start_of(self._use, self._rpc)
-        call = self._channels.invoke(self._start, self._make_request(), left)
+        start, lane = self._channels.begin_stream(self._use, self._rpc)
+        with self._lock:
+            self._lane = lane
+        call = self._channels.invoke(start, self._make_request(), left)
         with self._lock:
             self._call = call
         if self._stopped.is_set():
-            call.cancel()
+            self._drop()
         return call
 
     def _drop(self) -> None:
         with self._lock:
             call, self._call = self._call, None
+            lane, self._lane = self._lane, None
         # What belongs to the parent process is left alone.
         if call is not None and self._channels.are_own:
             call.cancel()
+        if lane is not None and self._channels.are_own:
+            self._channels.end_stream(lane)
 
     def __del__(self) -> None:
         # Its own call only: nobody else has this object.
-        if getattr(self, "_call", None) is not None:
+        if getattr(self, "_lane", None) is not None:
             self._drop()

@@ -181,7 +181,7 @@ class Client:
             request.network_test.rounds = network_rounds
             if network_duration is not None:
                 request.network_test.duration.CopyFrom(to_duration(network_duration))
-        return MessageFeed(self._connection.stream("control", CHECK_NODES, lambda: request, repeat=False), checked_of)
+        return MessageFeed(self._connection.stream("watch", CHECK_NODES, lambda: request, repeat=False), checked_of)
 
     # ---- Tokens and members, for admins --------------------------------------------------------------------------------------
 

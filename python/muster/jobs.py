@@ -115,7 +115,7 @@ class JobHandle:
             return None if merged is None else JobChange._from_merged(merged, connection)
 
         # A stream that ends well before the job does is a coordinator that stops.
-        return MessageFeed(connection.stream("control", WATCH_JOB, request, deadline=deadline, until=lambda: view.ended), change)
+        return MessageFeed(connection.stream("watch", WATCH_JOB, request, deadline=deadline, until=lambda: view.ended), change)
 
 
 class JobById(JobHandle):

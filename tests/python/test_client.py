@@ -332,7 +332,7 @@ class Errors(WithCluster):
         thread.start()
         self.assertTrue(seen.wait(60))
         # Also one whose channel is not used for new calls any more.
-        client._connection.channels._channels.clear()
+        client._connection.channels._lanes.clear()
         client.nodes()
         client.close()
         thread.join(60)

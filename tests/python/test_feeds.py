@@ -90,10 +90,10 @@ class Closing(unittest.TestCase):
             feed = make()
             thread, got = self.reading(feed)
             self.assertFalse(feed.closed)
-            channels = dict(self.client._connection.channels._channels)
+            channels = {use: list(lanes) for use, lanes in self.client._connection.channels._lanes.items()}
             feed.close()
             thread.join(sandbox.PATIENCE)
-            self.assertEqual(self.client._connection.channels._channels, channels, "the connection stays for others")
+            self.assertEqual(self.client._connection.channels._lanes, channels, "the connection stays for others")
             self.assertEqual(got[-1], "end")
             self.assertTrue(feed.closed)
             self.assertEqual(list(feed), [])
@@ -168,6 +168,26 @@ class ManyAtOnce(unittest.TestCase):
             for thread in threads:
                 thread.join()
         self.assertEqual(problems, [])
+
+
+    def test_more_streams_than_one_connection_has_are_read(self):
+        """And calls do not wait for any of them."""
+        cluster = sandbox.Cluster()
+        self.addCleanup(cluster.close)
+        with muster.Client(cluster.target) as client:
+            job = client.submit(hosts=[muster.Host("node-1", slots=1)], cwd=cluster.folder,
+                                command=["/bin/sh", "-c", "echo ready; while ! [ -e go ]; do sleep 0.05; done; echo end"])
+            outputs = [job.logs(follow=True) for _ in range(100)]
+            changes = [job.watch() for _ in range(100)]
+            self.assertEqual({next(lines).text for lines in outputs}, {b"ready"})
+            self.assertEqual({next(feed).job.job_id for feed in changes}, {job.job_id})
+            self.assertIs(client.get(job).state, JobState.RUNNING)
+            cluster.end_coordinator()
+            cluster.serve()
+            cluster.write("go", "")
+            self.assertEqual({tuple(line.text for line in lines) for lines in outputs}, {(b"end",)})
+            self.assertEqual({list(feed)[-1].job.state for feed in changes}, {JobState.SUCCEEDED})
+            self.assertEqual({lane.streams for lanes in client._connection.channels._lanes.values() for lane in lanes}, {0})
 
 
 class Interrupted(unittest.TestCase):
