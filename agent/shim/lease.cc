@@ -220,7 +220,26 @@ std::string LeaseSet::LeaseOf(uint32_t slot) const {
   return (kind_ == SlotKind::kPlain ? "slot." : "card.") + EncodeFileName(node_id_) + "." + number;
 }
 
+// A directory that was removed is made again. False when it cannot be, because what it was in is
+// gone, too: nobody takes leases there any more.
+bool LeaseSet::DirectoryMeansSomething() {
+  struct stat info = {};
+  if (::fstat(directory_.fd.get(), &info) != 0 || info.st_nlink > 0) return true;
+  std::string problem;
+  LeaseDirectory again = OpenLeaseDirectory(directory_.path, problem);
+  if (again.fd) {
+    directory_ = std::move(again);
+    return true;
+  }
+  const std::string above = directory_.path.substr(0, directory_.path.rfind('/') + 1);
+  return ::stat(above.c_str(), &info) == 0 || errno != ENOENT;
+}
+
 std::string LeaseSet::WithholdAll(const std::string& attempt, const std::string& reason) {
+  if (!DirectoryMeansSomething()) {
+    ReleaseAll();
+    return "";
+  }
   for (const auto& [slot, fd] : slots_) {
     const std::string problem =
         MarkWithheld(directory_.fd.get(), LeaseOf(slot), EncodeFileName(attempt), reason);

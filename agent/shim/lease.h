@@ -71,6 +71,7 @@ class LeaseSet {
   UniqueFd Lock(const std::string& name, std::optional<std::string>& holder, std::string& problem);
 
   std::string LeaseOf(uint32_t slot) const;
+  bool DirectoryMeansSomething();
   std::string TryPort(uint32_t candidate, PortHold& hold);
   std::string TryCompanion(uint32_t port);
 

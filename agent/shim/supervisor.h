@@ -84,6 +84,7 @@ class Supervisor {
   bool AsksHowItEnded(RankProcess& rank, const siginfo_t& info);
   void BeginRemoval(SteadyTime now, bool kill_now);
   bool IsRemoving(SteadyTime now) const;
+  bool OnlyEngineCommandsRun() const;
   void GiveUpContainers();
   std::vector<bool> AllButEngineCommands(const std::vector<ProcessInfo>& processes) const;
 

@@ -58,6 +58,15 @@ bool Supervisor::IsRemoving(SteadyTime now) const {
   return !containers_.gone() && removal_end_ && now < *removal_end_;
 }
 
+bool Supervisor::OnlyEngineCommandsRun() const {
+  const std::vector<ProcessInfo> processes = DescendantsOf(::getpid());
+  const std::vector<bool> others = AllButEngineCommands(processes);
+  for (size_t i = 0; i < processes.size(); ++i) {
+    if (others[i] && !processes[i].dead()) return false;
+  }
+  return true;
+}
+
 // Ends the wait for an engine that will not come back. Its containers may still run, so nobody gets
 // their slots: marks go on withholding them when this process is gone.
 void Supervisor::GiveUpContainers() {
@@ -73,6 +82,7 @@ void Supervisor::GiveUpContainers() {
   }
   Complain("the engine is gone for good, and nobody waits for it any more; slots are withheld: " +
            reason);
+  containers_.Abandon();
   stuck_ = false;
   next_pass_.reset();
   told_to_exit_ = true;

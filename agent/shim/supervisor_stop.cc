@@ -223,7 +223,7 @@ void Supervisor::KillEverything(SteadyTime now) {
   if (phase_ == Phase::kStopped) {
     // Only what is stuck is left to wait for.
     next_pass_ = now + kStuckPassDelay;
-    if (containers_.given_up(now) && HasNoChildren()) return GiveUpContainers();
+    if (containers_.given_up(now) && OnlyEngineCommandsRun()) return GiveUpContainers();
     const bool fake_is_over = fake_end_ && now >= *fake_end_;
     if (!EverythingGone() && !fake_is_over) return;
     stuck_ = false;

@@ -54,6 +54,8 @@ class RanksTest(unittest.TestCase):
         os.chmod(self.path("bin/podman"), 0o755)
         self.env = dict(os.environ, PATH=f"{self.path('bin')}:{os.environ['PATH']}", MUSTER_LEASE_DIR=self.path("leases"),
                         MUSTER_LOCAL_DIR=self.path("local"), AGENT_ONLY="x")
+        # The engine is in the folder, and shims ask it until they know that nothing is left.
+        self.addCleanup(lambda: wait_until(lambda: not self.shims(), "the end of all shims"))
 
     def path(self, name: str) -> str:
         return os.path.join(self.box, name)
@@ -76,6 +78,18 @@ class RanksTest(unittest.TestCase):
     def end(process: subprocess.Popen):
         process.kill()
         process.communicate()
+
+    def shims(self) -> list[str]:
+        """Those that this test's agents have started and that have not ended."""
+        found = []
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/comm", encoding="utf-8") as comm, open(f"/proc/{name}/environ", "rb") as environ:
+                    if comm.read() == "muster-shim\n" and f"MUSTER_LEASE_DIR={self.path('leases')}".encode() in environ.read().split(b"\0"):
+                        found.append(name)
+            except OSError:
+                pass
+        return found
 
     def containers(self) -> list[str]:
         listed = self.podman("ps", "-a", "--format", "{{.Names}}")

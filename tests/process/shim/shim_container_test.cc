@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -126,6 +127,24 @@ TEST_F(ShimContainer, OfAnEngineThatIsGoneForGoodKeepsNoShimButItsSlots) {
   EXPECT_FALSE(other.StartAndPrepare());
   EXPECT_THAT(other.Problems(), AllOf(HasSubstr("is withheld: "), HasSubstr("podman does not say"),
                                       HasSubstr("remove " + folder_.path() + "/leases/")));
+}
+
+TEST_F(ShimContainer, OfAnEngineThatIsGoneKeepsNoShimWhoseLeasesAreGoneToo) {
+  const std::string above = folder_.path() + "/above";
+  ASSERT_EQ(::mkdir(above.c_str(), 0755), 0);
+  UseEngine(kKeeps);
+  shim_.bootstrap.set_lease_directory(above + "/leases");
+  shim_.bootstrap.mutable_engine()->set_missing_limit_ms(1500);
+  ASSERT_TRUE(shim_.StartAndPrepare()) << shim_.Problems();
+  shim_.Run();
+  ASSERT_TRUE(Eventually([&] { return Calls().find("run img") != std::string::npos; }));
+  ASSERT_EQ(::unlink((folder_.path() + "/engine").c_str()), 0);
+  std::filesystem::remove_all(above);
+  shim_.Stop(0);
+  const auto* stopped = shim_.WaitStopped(30);
+  ASSERT_NE(stopped, nullptr);
+  EXPECT_EQ(stopped->unkillable_size(), 1);
+  EXPECT_EQ(shim_.WaitExit(30), 0);
 }
 
 TEST_F(ShimContainer, ThatIsLeftByADeadShimHasItsSlotUntilItIsRemoved) {
