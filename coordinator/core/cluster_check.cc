@@ -216,6 +216,24 @@ std::string FoldedLine(const FoldedResult& folded) {
   return fmt::format("[{}] {}", FoldHosts(folded.hosts), Sentence(folded.result));
 }
 
+std::vector<std::string> FoldedWarnings(const AttemptRecord& attempt) {
+  // By text; `order` has the texts as they were first met.
+  std::map<std::string_view, std::vector<std::string>> hosts;
+  std::vector<std::string_view> order;
+  for (const NodeProgress& node : attempt.nodes) {
+    for (const std::string& warning : node.warnings) {
+      std::vector<std::string>& of_text = hosts[warning];
+      if (of_text.empty()) order.push_back(warning);
+      if (of_text.empty() || of_text.back() != node.host) of_text.push_back(node.host);
+    }
+  }
+  std::vector<std::string> lines;
+  for (const std::string_view text : order) {
+    lines.push_back(fmt::format("[{}] {}", FoldHosts(hosts[text]), text));
+  }
+  return lines;
+}
+
 StartFindings FindingsOf(const JobRecord& job, const AttemptRecord& attempt) {
   std::vector<ComparedNode> nodes;
   CompareOptions options;

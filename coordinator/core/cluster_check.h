@@ -47,6 +47,9 @@ std::vector<FoldedResult> FoldResults(const std::vector<ComparedNode>& nodes, v1
 // "[node1-7] memlock: ranks may lock only 65536 bytes of memory (ulimit -l unlimited)".
 std::string FoldedLine(const FoldedResult& folded);
 
+// What nodes warned of by themselves, "[node1-7] ranks are not bound: ...", in the order of nodes.
+std::vector<std::string> FoldedWarnings(const AttemptRecord& attempt);
+
 // What the nodes of an attempt that are all prepared have found together. `reasons`: why it must
 // not start; empty: it may. `warnings`: one line each.
 struct StartFindings {

@@ -50,7 +50,7 @@ class ReportFold {
       TouchRank(placement.rank());
     }
     for (const std::string& warning : event.warnings()) {
-      AddWarning(job_, fmt::format("{}: {}", node_.host, OneLine(warning)));
+      node_.warnings.push_back(OneLine(warning));
     }
     TouchNode();
   }

@@ -65,6 +65,8 @@ struct NodeProgress {
   v1::NodeReport report;
   // Its clock minus the coordinator's when it was prepared, if it is known to be wrong.
   std::optional<Duration> clock_offset;
+  // What it warned of when it was prepared and is no result of a check, until the job tells it.
+  std::vector<std::string> warnings;
   // From AttemptStopped.
   std::vector<std::string> unkillable;
   std::string own_reason;

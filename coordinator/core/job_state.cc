@@ -105,6 +105,12 @@ void OrderProbe(JobRecord& job, const internal::ProbeOrdered& event) {
   }
 }
 
+// What nodes warned of while they prepared becomes the job's: a line for those that say the same.
+void TellNodeWarnings(JobRecord& job, AttemptRecord& attempt) {
+  for (std::string& warning : FoldedWarnings(attempt)) AddWarning(job, std::move(warning));
+  for (NodeProgress& node : attempt.nodes) node.warnings.clear();
+}
+
 void StartGang(JobRecord& job, const internal::GangStarted& event, WallTime time) {
   AttemptRecord* attempt = LiveAttempt(job);
   if (attempt == nullptr || event.attempt() != attempt->number || job.cancel.has_value() ||
@@ -114,6 +120,7 @@ void StartGang(JobRecord& job, const internal::GangStarted& event, WallTime time
   }
   ++job.revision;
   job.state = Job::RUNNING;
+  TellNodeWarnings(job, *attempt);
   for (std::string& warning : FindingsOf(job, *attempt).warnings) {
     AddWarning(job, std::move(warning));
   }
@@ -191,6 +198,7 @@ void EndAttempt(JobRecord& job, const internal::AttemptEnded& event, WallTime ti
   job.state = Job::PENDING;
   job.waiting_since = time;
   attempt->outcome = event.outcome();
+  TellNodeWarnings(job, *attempt);
   AddWarning(job, fmt::format("attempt {} of {} failed, trying again: {}", attempt->number,
                               job.spec->restart().max_attempts(), event.outcome().reason()));
 }
@@ -202,7 +210,10 @@ void End(JobRecord& job, const internal::JobEnded& event, WallTime time) {
   job.state = to;
   job.end_time = time;
   job.outcome = event.outcome();
-  if (AttemptRecord* attempt = LiveAttempt(job)) attempt->outcome = event.outcome();
+  if (AttemptRecord* attempt = LiveAttempt(job)) {
+    attempt->outcome = event.outcome();
+    TellNodeWarnings(job, *attempt);
+  }
 }
 
 }  // namespace

@@ -187,6 +187,37 @@ TEST(StartChecks, WarningsOfNodesAreTheJobsOnceAndFolded) {
   EXPECT_TRUE(seen.nodes(0).report().traits().empty());
 }
 
+TEST(StartChecks, OtherWarningsOfNodesAreFoldedLikeThoseOfChecks) {
+  World world;
+  world.JoinAll({"node-1", "node-2"});
+  const JobId job = world.Submit(World::Spec({"node-1", "node-2"}));
+  for (const char* node : {"node-1", "node-2"}) {
+    v1::Event event = world.EventOf(node);
+    event.mutable_prepared()->add_addresses("192.0.2.1");
+    event.mutable_prepared()->add_warnings("ranks are not bound: no topology");
+    if (node == std::string_view("node-2")) event.mutable_prepared()->add_warnings("late");
+    world.Tell(node, event);
+  }
+  world.Settle();
+  EXPECT_EQ(world.Job(job).state(), v1::Job::RUNNING);
+  EXPECT_THAT(world.Job(job).warnings(),
+              ElementsAre("[node-1-2] ranks are not bound: no topology", "[node-2] late"));
+}
+
+TEST(StartChecks, WarningsOfNodesAreToldWhenNothingStarts) {
+  World world;
+  world.JoinAll({"node-1", "node-2"});
+  const JobId job = world.Submit(World::Spec({"node-1", "node-2"}));
+  v1::Event event = world.EventOf("node-1");
+  event.mutable_prepared()->add_addresses("192.0.2.1");
+  event.mutable_prepared()->add_warnings("ranks are not bound: no topology");
+  world.Tell("node-1", event);
+  world.Cancel(job);
+  world.StoppedAll();
+  EXPECT_EQ(world.Job(job).state(), v1::Job::CANCELLED);
+  EXPECT_THAT(world.Job(job).warnings(), ElementsAre("[node-1] ranks are not bound: no topology"));
+}
+
 TEST(StartChecks, WhatMustBeEqualAndIsNotPreventsTheStart) {
   World world;
   world.JoinAll({"node-1", "node-2"});
