@@ -65,9 +65,10 @@ void AgentCore::WithContext(const v1::LaunchSpec& launch, const RunAs& user,
   context.own_uid = options_.uid;
   context.own_gid = options_.gid;
   context.state = options_.state;
-  context.cards.assign(options_.facts.devices().devices().begin(),
-                       options_.facts.devices().devices().end());
-  if (!context.cards.empty() && options_.read_profile) context.profile = options_.read_profile();
+  context.devices = &options_.facts.devices();
+  if (context.devices->devices_size() > 0 && options_.read_profile) {
+    context.profile = options_.read_profile();
+  }
   context.fake_unkillable_rank = options_.fake_unkillable_rank;
   if (!launch.has_container() || !options_.look_for_engines) return done(std::move(context));
   options_.look_for_engines(

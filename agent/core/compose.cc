@@ -195,7 +195,7 @@ void SetOwned(const v1::RankSpec& spec, const ComposeContext& context, Environme
 // logins get.
 absl::Status FillFromProfile(const v1::LaunchSpec& launch, const ComposeContext& context,
                              Scope& scope, internal::ShimBootstrap& bootstrap) {
-  if (context.cards.empty()) return absl::OkStatus();
+  if (context.devices == nullptr || context.devices->devices().empty()) return absl::OkStatus();
   google::protobuf::RepeatedPtrField<v1::EnvAssignment> missing;
   for (const v1::EnvAssignment& assignment : context.profile) {
     if (!scope.env.contains(assignment.name())) *missing.Add() = assignment;
@@ -241,7 +241,7 @@ absl::Status AddContainers(const v1::LaunchSpec& launch, const ComposeContext& c
                                 .own_gid = context.own_gid,
                                 .state = context.state,
                                 .host = context.container_host,
-                                .cards = context.cards,
+                                .devices = context.devices,
                                 .engine_env = EngineEnvironment(context.environ, context.user)};
   absl::StatusOr<ChosenEngine> chosen = ChooseEngine(launch, container);
   if (!chosen.ok()) return chosen.status();
@@ -285,6 +285,21 @@ absl::Status AddContainers(const v1::LaunchSpec& launch, const ComposeContext& c
   }
   *bootstrap.mutable_engine() = std::move(*engine);
   return absl::OkStatus();
+}
+
+// Whether ranks of this node will use the port beside the rendezvous port: what the ranks have
+// counts, in a container not what the engine's client has.
+bool WantsCompanionPort(const v1::LaunchSpec& launch, const internal::ShimBootstrap& bootstrap) {
+  if (bootstrap.ranks().empty()) return false;
+  constexpr std::string_view kName = "PT_ENABLE_INTER_HOST_CACHING";
+  std::string value;
+  if (launch.has_container()) {
+    const VariableMap env = VariablesInContainer(launch, bootstrap.ranks(0));
+    if (const auto found = env.find(std::string(kName)); found != env.end()) value = found->second;
+  } else {
+    value = VariableOfFirstRank(bootstrap, kName);
+  }
+  return !value.empty() && value != "0" && value != "false";
 }
 
 uint64_t Milliseconds(const google::protobuf::Duration& duration) {
@@ -353,6 +368,8 @@ absl::StatusOr<internal::ShimBootstrap> ComposeBootstrap(const v1::LaunchSpec& l
                                     ? AddContainers(launch, context, bootstrap)
                                     : AddEnvironments(launch, context, bootstrap);
   if (!composed.ok()) return composed;
+  bootstrap.set_reserve_companion_port(launch.has_rendezvous() &&
+                                       WantsCompanionPort(launch, bootstrap));
   return bootstrap;
 }
 

@@ -42,9 +42,10 @@ struct ComposeContext {
   uint32_t own_gid = 0;
   std::string state;
   ContainerHost container_host;
-  std::vector<v1::Device> cards;
   // What the profile of the Habana software on this node sets, in order.
   std::vector<v1::EnvAssignment> profile;
+  // The cards of the node, for as long as this is used; null: none are known.
+  const v1::DeviceInventory* devices = nullptr;
   // Time until the shim stops its ranks by itself unless it is renewed. Zero: never.
   std::chrono::milliseconds lease{0};
   // Test hook, passed on to the shim: the end of this rank is never believed.

@@ -142,11 +142,13 @@ absl::Status AddCards(const v1::LaunchSpec& launch, const ContainerContext& cont
   const auto exists = [&](const std::string& node) {
     return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
   };
+  const v1::DeviceInventory none;
+  const auto& cards = (context.devices != nullptr ? *context.devices : none).devices();
   for (const v1::RankSpec& rank : launch.ranks()) {
-    const auto card =
-        std::find_if(context.cards.begin(), context.cards.end(),
-                     [&](const v1::Device& one) { return one.module_id() == rank.slot(); });
-    if (card == context.cards.end() || card->device_node().empty()) {
+    const auto card = std::find_if(cards.begin(), cards.end(), [&](const v1::Device& one) {
+      return one.module_id() == rank.slot();
+    });
+    if (card == cards.end() || card->device_node().empty()) {
       return absl::FailedPreconditionError(
           fmt::format("card {} has no device node that a container could be given", rank.slot()));
     }

@@ -60,8 +60,8 @@ struct ContainerContext {
   // Tells the containers of this agent from those of others on the machine.
   std::string state;
   ContainerHost host;
-  // The cards of the node.
-  std::vector<v1::Device> cards;
+  // The cards of the node; null: none are known.
+  const v1::DeviceInventory* devices = nullptr;
   // What the engine runs with: the agent's environment, as the ranks' user has it.
   VariableMap engine_env;
 };

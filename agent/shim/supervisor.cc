@@ -179,21 +179,10 @@ void Supervisor::OpenLeases() {
     return;
   }
   if (bootstrap_.reserve_port()) {
-    problem = leases_->TakePort(bootstrap_.port(), WantsCompanionPort(), port_hold_, port_);
+    problem = leases_->TakePort(bootstrap_.port(), bootstrap_.reserve_companion_port(), port_hold_,
+                                port_);
     if (!problem.empty()) problems_.push_back({"port", problem});
   }
-}
-
-// Whether ranks of this node will use the port beside the rendezvous port.
-bool Supervisor::WantsCompanionPort() const {
-  if (bootstrap_.ranks().empty()) return false;
-  constexpr std::string_view kName = "PT_ENABLE_INTER_HOST_CACHING=";
-  for (const std::string& pair : bootstrap_.ranks(0).env()) {
-    if (!pair.starts_with(kName)) continue;
-    const std::string_view value = std::string_view(pair).substr(kName.size());
-    return !value.empty() && value != "0" && value != "false";
-  }
-  return false;
 }
 
 void Supervisor::EndChecks(std::vector<Problem> problems, std::vector<std::string> paths) {

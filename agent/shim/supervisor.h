@@ -61,7 +61,6 @@ class Supervisor {
   int TakeLock();
   void Prepare();
   void OpenLeases();
-  bool WantsCompanionPort() const;
   void EndChecks(std::vector<Problem> problems, std::vector<std::string> paths);
   void EndPrepare();
   void MakeRanks(const std::vector<std::string>& paths);

@@ -151,7 +151,8 @@ TEST_F(ShimPort, ABusyCompanionOfAGivenPortIsAWarning) {
   uint32_t companion = shim::CompanionPort(port);
   const UniqueFd listener = Listen(companion);
   if (!listener) GTEST_SKIP() << "port " << companion << " is in use";
-  shim_.AddProbe({}).add_env("PT_ENABLE_INTER_HOST_CACHING=1");
+  shim_.AddProbe({});
+  shim_.bootstrap.set_reserve_companion_port(true);
   shim_.bootstrap.set_port(port);
   ASSERT_TRUE(shim_.StartAndPrepare()) << shim_.Problems();
   EXPECT_EQ(Prepared().port(), port);
@@ -159,7 +160,8 @@ TEST_F(ShimPort, ABusyCompanionOfAGivenPortIsAWarning) {
 }
 
 TEST_F(ShimPort, APortWithAFreeCompanionIsPreferred) {
-  shim_.AddProbe({}).add_env("PT_ENABLE_INTER_HOST_CACHING=1");
+  shim_.AddProbe({});
+  shim_.bootstrap.set_reserve_companion_port(true);
   ASSERT_TRUE(shim_.StartAndPrepare()) << shim_.Problems();
   const uint32_t first = Prepared().port();
   EXPECT_THAT(Prepared().warnings(), IsEmpty());
@@ -171,17 +173,18 @@ TEST_F(ShimPort, APortWithAFreeCompanionIsPreferred) {
   ASSERT_TRUE(listener);
   ShimClient with(folder_.path(), "b", folder_.path() + "/leases");
   with.bootstrap.set_reserve_port(true);
-  with.AddProbe({}).add_env("PT_ENABLE_INTER_HOST_CACHING=1");
+  with.AddProbe({});
+  with.bootstrap.set_reserve_companion_port(true);
   ASSERT_TRUE(with.StartAndPrepare()) << with.Problems();
   const auto& prepared =
       with.WaitFor([](const auto& r) { return r.has_prepared(); }, 0)->prepared();
   EXPECT_GT(prepared.port(), first);
   EXPECT_THAT(prepared.warnings(), IsEmpty());
-  // Without the variable nothing depends on the companion.
+  // Where nobody asks for a companion nothing depends on it.
   ShimClient without(folder_.path(), "c", folder_.path() + "/leases");
   without.bootstrap.set_node_id("node-2");
   without.bootstrap.set_reserve_port(true);
-  without.AddProbe({}).add_env("PT_ENABLE_INTER_HOST_CACHING=0");
+  without.AddProbe({});
   ASSERT_TRUE(without.StartAndPrepare()) << without.Problems();
   EXPECT_EQ(without.WaitFor([](const auto& r) { return r.has_prepared(); }, 0)->prepared().port(),
             first);

@@ -295,9 +295,18 @@ TEST(ApplyPlacements, LeavesThreadsThatAreSetAndRanksOfOthers) {
   EXPECT_THAT(bootstrap.ranks(0).env(), Not(Contains("OMP_NUM_THREADS=3")));
 }
 
+const v1::DeviceInventory& OneCard() {
+  static const v1::DeviceInventory* const kInventory = [] {
+    auto* const inventory = new v1::DeviceInventory;
+    inventory->add_devices();
+    return inventory;
+  }();
+  return *kInventory;
+}
+
 ComposeContext WithProfile(std::vector<std::string> environ = {}) {
   ComposeContext context = Context(std::move(environ));
-  context.cards.emplace_back();
+  context.devices = &OneCard();
   v1::EnvAssignment& kernels = context.profile.emplace_back();
   kernels.set_name("GC_KERNEL_PATH");
   kernels.set_source("habanalabs.sh:2");
@@ -336,7 +345,7 @@ TEST(ComposeBootstrap, TheAgentsEnvironmentAndTheJobGoBeforeTheProfile) {
 TEST(ComposeBootstrap, TheProfileIsForNodesWithCardsAndNotForImages) {
   v1::LaunchSpec launch = OneRank();
   ComposeContext context = WithProfile();
-  context.cards.clear();
+  context.devices = nullptr;
   EXPECT_THAT(EnvOf(launch, context), Not(Contains(HasSubstr("GC_KERNEL_PATH"))));
   context = WithProfile();
   context.container_host.docker.program = "/usr/bin/docker";

@@ -190,7 +190,9 @@ TEST(Contain, GivesCardsByTheRuntimeOrByTheirDeviceNodes) {
   v1::Device card;
   card.set_module_id(3);
   card.set_device_node("/dev/accel/accel1");
-  context.cards = {card};
+  v1::DeviceInventory devices;
+  *devices.add_devices() = card;
+  context.devices = &devices;
   EXPECT_THAT(Argv(launch, context), AllOf(IsSupersetOf({"--device=/dev/accel/accel1",
                                                          "--device=/dev/accel/accel_controlD1",
                                                          "--device=/dev/infiniband/uverbs0"}),
@@ -202,7 +204,7 @@ TEST(Contain, GivesCardsByTheRuntimeOrByTheirDeviceNodes) {
   EXPECT_THAT(habana.ranks(0).env(), Contains("HABANA_VISIBLE_DEVICES=all"));
 
   launch.mutable_container()->clear_runtime();
-  context.cards.clear();
+  context.devices = nullptr;
   EXPECT_THAT(std::string(ComposeBootstrap(launch, context).status().message()),
               HasSubstr("card 3 has no device node"));
 }
@@ -227,10 +229,11 @@ TEST(Contain, MountsTheFilesOfSimulatedCardsWhereDevicesWouldBe) {
   context.container_host.sysroot = "/sim";
   context.container_host.device_nodes = {"/sim/dev/accel/accel1", "/sim/dev/accel/accel_controlD1",
                                          "/sim/dev/infiniband/uverbs0"};
-  v1::Device card;
+  v1::DeviceInventory devices;
+  v1::Device& card = *devices.add_devices();
   card.set_module_id(3);
   card.set_device_node("/sim/dev/accel/accel1");
-  context.cards = {card};
+  context.devices = &devices;
   const Words argv = Argv(launch, context);
   for (const char* node :
        {"/dev/accel/accel1", "/dev/accel/accel_controlD1", "/dev/infiniband/uverbs0"}) {
@@ -240,6 +243,26 @@ TEST(Contain, MountsTheFilesOfSimulatedCardsWhereDevicesWouldBe) {
   launch.mutable_container()->set_runtime("habana");
   EXPECT_THAT(Compose(launch, context).warnings(),
               ElementsAre(HasSubstr("the cards of this node are simulated")));
+}
+
+TEST(Contain, WhatTheRankHasDecidesOfTheSecondPortAndNotWhatTheClientHas) {
+  ComposeContext context = Context();
+  context.environ.push_back("PT_ENABLE_INTER_HOST_CACHING=1");
+  v1::LaunchSpec launch = Launch();
+  launch.mutable_rendezvous();
+  EXPECT_FALSE(Compose(launch, context).reserve_companion_port());
+  Set(launch, "PT_ENABLE_INTER_HOST_CACHING", "1");
+  EXPECT_TRUE(Compose(launch, context).reserve_companion_port());
+  EXPECT_TRUE(Compose(launch, Context()).reserve_companion_port());
+  Set(launch, "PT_ENABLE_INTER_HOST_CACHING", "0");
+  EXPECT_FALSE(Compose(launch, context).reserve_companion_port());
+  // Without a container it has the agent's.
+  launch.clear_container();
+  launch.clear_env();
+  EXPECT_TRUE(Compose(launch, context).reserve_companion_port());
+  EXPECT_FALSE(Compose(launch, Context()).reserve_companion_port());
+  launch.clear_rendezvous();
+  EXPECT_FALSE(Compose(launch, context).reserve_companion_port());
 }
 
 TEST(Contain, MountsTheFolderOfAScriptThatIsElsewhere) {
