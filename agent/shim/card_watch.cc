@@ -15,8 +15,6 @@ namespace muster::shim {
 namespace {
 
 constexpr size_t kStatusBytes = 4096;
-// A look must not keep the loop from its work for long.
-constexpr std::chrono::milliseconds kScanTime{200};
 constexpr size_t kMostHolders = 64;
 
 std::string Card(const internal::ShimCard& card) {
@@ -51,7 +49,8 @@ std::string CardProblem(const internal::ShimCard& card) {
   return LookAtStatus(card, &passes).message;
 }
 
-CardLook LookAtCards(const google::protobuf::RepeatedPtrField<internal::ShimCard>& cards) {
+CardLook LookAtCards(const google::protobuf::RepeatedPtrField<internal::ShimCard>& cards,
+                     const CardLookLimits& limits) {
   CardLook look;
   std::vector<std::string> nodes;
   std::vector<const internal::ShimCard*> of_node;
@@ -66,13 +65,22 @@ CardLook LookAtCards(const google::protobuf::RepeatedPtrField<internal::ShimCard
     of_node.push_back(&card);
   }
   const HolderScan scan =
-      FindFileHolders(nodes, "/proc", {.time = kScanTime, .holders = kMostHolders});
+      FindFileHolders(nodes, limits.proc, {.time = limits.time, .holders = kMostHolders});
   for (const FileHolder& holder : scan.holders) {
     std::string text = Card(*of_node[holder.file]) + " is held by pid " +
                        std::to_string(holder.pid) + " of " + LocalUserName(holder.uid) + " (" +
                        Printable(holder.command, 100) + ")";
     if (!holder.job_id.empty()) text += ", job " + Printable(holder.job_id, 63);
     look.problems.push_back({"card-busy", std::move(text)});
+  }
+  if (!scan.complete) {
+    look.incomplete = scan.holders.size() >= kMostHolders
+                          ? "there may be more processes that hold the cards: only the first " +
+                                std::to_string(kMostHolders) + " are told"
+                          : "whether other processes hold the cards is not fully known: not all "
+                            "processes of this node could be looked at within " +
+                                std::to_string(limits.time.count()) +
+                                " ms (as root, fuser -v /dev/accel/* tells)";
   }
   return look;
 }

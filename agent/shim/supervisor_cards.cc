@@ -41,6 +41,11 @@ void Supervisor::TakeSlots(SteadyTime now) {
     CardLook look = LookAtCards(bootstrap_.cards());
     problems = std::move(look.problems);
     may_pass = look.may_pass;
+    if (!look.incomplete.empty() && !problems.empty() && !(may_pass && may_wait)) {
+      problems.push_back({"card-busy", std::move(look.incomplete)});
+    } else if (!look.incomplete.empty() && problems.empty()) {
+      bootstrap_.add_warnings("card-busy: " + look.incomplete);
+    }
   }
   if (!problems.empty() && may_pass && may_wait) {
     next_card_look_ = std::min(now + kLookEvery, *cards_end_);

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string>
 
+#include "agent/shim/card_watch.h"
 #include "tests/process/shim/shim_client.h"
 
 namespace muster::testing {
@@ -78,6 +79,17 @@ class ShimCards : public ::testing::Test {
 TEST_F(ShimCards, AreGivenToRanksWhenTheyAreReady) {
   UseCard(shim_, 0);
   EXPECT_TRUE(shim_.RunToEnd());
+}
+
+TEST_F(ShimCards, AreNotCalledFreeWhenNotEveryProcessWasLookedAt) {
+  UseCard(shim_, 0);
+  const shim::CardLook cut =
+      shim::LookAtCards(shim_.bootstrap.cards(), {.time = std::chrono::milliseconds(0)});
+  EXPECT_TRUE(cut.problems.empty());
+  EXPECT_THAT(cut.incomplete, AllOf(HasSubstr("not fully known"), HasSubstr("0 ms")));
+  const shim::CardLook whole =
+      shim::LookAtCards(shim_.bootstrap.cards(), {.time = std::chrono::seconds(60)});
+  EXPECT_EQ(whole.incomplete, "");
 }
 
 TEST_F(ShimCards, AreOfOneMachineWhateverItsAgentsAreCalled) {
