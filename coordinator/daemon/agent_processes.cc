@@ -55,6 +55,9 @@ std::string Ending(const siginfo_t& info) {
   return fmt::format("was ended by {}", SignalName(info.si_status));
 }
 
+// As agents document it: flags or settings that they do not take.
+constexpr int kAgentExitUsage = 2;
+
 // Last line of a file, at most 500 bytes; empty when there is none.
 std::string LastLine(const std::string& path) {
   std::string text;
@@ -185,10 +188,13 @@ void AgentProcesses::OnEnd(size_t index) {
                LogQuoted(death.text), LogQuoted(last_line));
   if (!last_line.empty()) death.text += fmt::format(": {}", last_line);
   const bool left = result == 0 && info.si_code == CLD_EXITED && info.si_status == 0;
+  // Another one would be told the same, and end the same.
+  const bool misused =
+      result == 0 && info.si_code == CLD_EXITED && info.si_status == kAgentExitUsage;
   const bool quick = Steady::now() - process.start < kQuick;
   process.quick_deaths = quick ? process.quick_deaths + 1 : 0;
-  process.crashed = !left;
-  if (!left && process.quick_deaths < kMostQuickDeaths && may_replace_()) {
+  process.crashed = !left && !misused;
+  if (!left && !misused && process.quick_deaths < kMostQuickDeaths && may_replace_()) {
     const absl::Status launched = Launch(process);
     if (launched.ok()) {
       death.replaced = true;

@@ -1,8 +1,8 @@
 // The agents of a local run: child processes of this one, each in a session of its own so that the
 // terminal's signals do not reach them. One that crashes is started again while nothing runs,
-// unless it does so again and again right after its start. Later the death of an agent is that of
-// its node, and a last agent is started at the end to clear up what it left. Each method says where
-// it may be called.
+// unless it does so again and again right after its start, or says that it was called wrongly.
+// Later the death of an agent is that of its node, and a last agent is started at the end to clear
+// up what it left. Each method says where it may be called.
 #pragma once
 
 #include <absl/status/status.h>

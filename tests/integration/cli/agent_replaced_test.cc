@@ -99,7 +99,7 @@ while True:
         block = block[os.write(1, block):]
     if last:
         break
-    time.sleep(0.002)
+    time.sleep(0.002)  # paces: talks on, for as long as agents are replaced, without filling the disk
 os._exit(23 if r == '1' else 0)
 )";
 
@@ -235,6 +235,19 @@ TEST_F(AgentReplaced, NotWhenItNeverStarts) {
   CommandRun run = box_.Run({"spawn", "--hostfile", "hosts", "--no-python", "true"});
   EXPECT_EQ(run.Wait(), 120) << run.err();
   EXPECT_THAT(run.err(), AllOf(HasSubstr("node-1"), HasSubstr("the library is missing")));
+}
+
+TEST_F(AgentReplaced, NotWhenItSaysThatItWasCalledWrongly) {
+  box_.Hosts(1, 1);
+  std::filesystem::create_directory(box_.Path("bin"));
+  box_.Write("bin/agent", "#!/bin/sh\necho start >>" + box_.Path("starts") +
+                              "\necho 'agent: --slots: expected 1 to 4096' >&2\nexit 2\n");
+  std::filesystem::permissions(box_.Path("bin/agent"), std::filesystem::perms::owner_all);
+  box_.Set("MUSTER_BIN_DIR", box_.Path("bin"));
+  CommandRun run = box_.Run({"spawn", "--hostfile", "hosts", "--no-python", "true"});
+  EXPECT_EQ(run.Wait(), 120) << run.err();
+  EXPECT_THAT(run.err(), AllOf(HasSubstr("expected 1 to 4096"), Not(HasSubstr("takes its place"))));
+  EXPECT_EQ(box_.Read("starts"), "start\n");
 }
 
 TEST_F(AgentReplaced, ByTheCommandWhileNothingRuns) {
