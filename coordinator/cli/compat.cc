@@ -61,10 +61,12 @@ struct Request {
   std::vector<std::string> names;
 };
 
-std::optional<int> ReadRequest(Flags& flags, Arguments arguments, Request& request,
-                               Reporter& reporter) {
+// `make_folder`: with its parents, when it is not there.
+std::optional<int> ReadRequest(Flags& flags, Arguments arguments, bool make_folder,
+                               Request& request, Reporter& reporter) {
   flags.Text("directory", "FOLDER", &request.folder,
-             "where the programs are; default /usr/local/bin for root, else ~/.local/bin");
+             "where the programs are; default /usr/local/bin for root, else ~/.local/bin;\n"
+             "install makes it, with its parents, when it is not there");
   flags.Rest("NAME", &request.names);
   if (const std::optional<int> over = ParseOrReport(flags, arguments, reporter)) return over;
   if (request.names.empty()) request.names.assign(kCompatNames.begin(), kCompatNames.end());
@@ -75,13 +77,14 @@ std::optional<int> ReadRequest(Flags& flags, Arguments arguments, Request& reque
       return kExitUsage;
     }
   }
-  const bool is_default = request.folder.empty();
-  if (is_default) request.folder = DefaultFolder();
+  if (request.folder.empty()) request.folder = DefaultFolder();
   std::error_code error;
-  if (is_default && !request.folder.empty()) fs::create_directories(request.folder, error);
+  if (make_folder && !request.folder.empty()) fs::create_directories(request.folder, error);
+  const std::string why = error ? fmt::format(" ({})", error.message()) : "";
   if (request.folder.empty() || !fs::is_directory(request.folder, error)) {
-    reporter.Say(fmt::format("compat: {} is no folder; name one with --directory",
-                             request.folder.empty() ? "~/.local/bin" : Printable(request.folder)));
+    reporter.Say(fmt::format("compat: {} is no folder{}; name one with --directory",
+                             request.folder.empty() ? "~/.local/bin" : Printable(request.folder),
+                             why));
     return kExitUsage;
   }
   return std::nullopt;
@@ -118,7 +121,7 @@ int Install(Arguments arguments, Reporter& reporter) {
       "Makes small programs called deepspeed and gaudi_spawn.py, or the one named, whose "
       "command lines go to\nthis coordinator program. Files that are not of Muster are left "
       "alone.");
-  if (const std::optional<int> over = ReadRequest(flags, arguments, request, reporter)) {
+  if (const std::optional<int> over = ReadRequest(flags, arguments, true, request, reporter)) {
     return *over;
   }
   std::error_code error;
@@ -161,7 +164,7 @@ int Remove(Arguments arguments, Reporter& reporter) {
   Flags flags(
       "compat remove [flags] [NAME...]",
       "Removes what `compat install` has made. Files that are not of Muster are left alone.");
-  if (const std::optional<int> over = ReadRequest(flags, arguments, request, reporter)) {
+  if (const std::optional<int> over = ReadRequest(flags, arguments, false, request, reporter)) {
     return *over;
   }
   if (!AreOurs(request, reporter)) return kExitUsage;

@@ -310,12 +310,21 @@ TEST_F(Compat, InstallAgainAndRemoveAreRepeatable) {
   EXPECT_FALSE(box_.Has("bin/gaudi_spawn.py"));
 }
 
+TEST_F(Compat, InstallMakesTheFolderAndItsParents) {
+  CommandRun run = box_.Run({"compat", "install", "--directory", "a/new/bin"});
+  EXPECT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_TRUE(box_.Has("a/new/bin/deepspeed"));
+  EXPECT_TRUE(box_.Has("a/new/bin/gaudi_spawn.py"));
+}
+
 TEST_F(Compat, WordsThatItDoesNotKnowAreRefused) {
   for (const auto& [words, text] : std::vector<std::pair<Words, std::string>>{
            {{}, "expected install or remove"},
            {{"instal"}, "got 'instal'"},
            {{"install", "mpirun"}, "expected deepspeed or gaudi_spawn.py, got 'mpirun'"},
-           {{"install", "--directory", "gone"}, "gone is no folder"}}) {
+           {{"remove", "--directory", "gone"}, "gone is no folder"},
+           {{"install", "--directory", "bin/deepspeed/in"},
+            "bin/deepspeed/in is no folder (Not a"}}) {
     Words arguments = {"compat"};
     arguments.insert(arguments.end(), words.begin(), words.end());
     CommandRun run = box_.Run(arguments);
