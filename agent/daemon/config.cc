@@ -16,6 +16,7 @@
 #include "agent/supervise/job_scope.h"
 #include "common/base/annotate.h"
 #include "common/config/settings.h"
+#include "common/config/text.h"
 #include "common/io/account.h"
 #include "common/io/config_file.h"
 #include "common/log/log.h"
@@ -298,8 +299,17 @@ CommandLine ParseCommandLine(int argc, const char* const* argv, const char* cons
   if (!directory.ok()) diagnostics.Error("state_dir", 0, MessageIn(directory.status()));
   const absl::StatusOr<std::string> sysroot = MakeAbsolute(settings.Text("sysroot"));
   if (!sysroot.ok()) diagnostics.Error("sysroot", 0, MessageIn(sysroot.status()));
-  if (sysroot.ok() && !sysroot->empty() && ::access((*sysroot + "/.").c_str(), R_OK) != 0) {
-    diagnostics.Error("sysroot", 0, MessageIn(ErrnoStatus(errno, *sysroot)));
+  if (sysroot.ok() && !sysroot->empty() && ::access((*sysroot + "/.").c_str(), R_OK | X_OK) != 0) {
+    const int reason = errno;
+    diagnostics.Error(
+        settings.OriginOf("sysroot"), 0,
+        fmt::format("'{}' {}: name the folder of a simulated node, or leave it out to use the "
+                    "cards of this machine",
+                    Printable(*sysroot),
+                    reason == ENOENT    ? "does not exist"
+                    : reason == ENOTDIR ? "is not a folder"
+                                        : fmt::format("cannot be read ({})",
+                                                      MessageIn(ErrnoStatus(reason, "open")))));
   }
   if (!diagnostics.ok()) return Refuse(diagnostics.ErrorText());
 

@@ -90,6 +90,11 @@ void Settings::GiveFile(std::string_view text, std::string_view file, Diagnostic
   reader.Section(*tree.root, "", readers);
 }
 
+std::string Settings::OriginOf(std::string_view key) const {
+  const auto found = values_.find(key);
+  return found == values_.end() ? "" : found->second.origin;
+}
+
 std::string Settings::Text(std::string_view key) const {
   const auto found = values_.find(key);
   return found == values_.end() || found->second.values.empty() ? "" : found->second.values.front();

@@ -47,6 +47,8 @@ class Settings {
 
   // The value; empty, false, no items when nobody has set the key.
   std::string Text(std::string_view key) const;
+  // Who set the key, for messages: `--slots`, a variable, `FILE:LINE`; empty when nobody has.
+  std::string OriginOf(std::string_view key) const;
   bool Switch(std::string_view key) const { return Text(key) == "true"; }
   std::vector<std::string> List(std::string_view key) const;
 

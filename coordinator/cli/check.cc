@@ -201,12 +201,13 @@ int Check(Client& client, const v1::JobSpec& spec, const CheckFlags& flags, Repo
   return found.failed() ? kExitNotStarted : 0;
 }
 
-int CheckHere(v1::JobSpec spec, const CheckFlags& flags, Reporter& reporter) {
+int CheckHere(v1::JobSpec spec, const CheckFlags& flags, const std::string& sysroot,
+              Reporter& reporter) {
   // Of machines; here all are this one.
   for (v1::HostEntry& host : *spec.mutable_hosts()) host.clear_address();
   StandaloneOptions options;
   options.hosts = spec.hosts();
-  options.sysroot = SysrootOf(flags.run);
+  options.sysroot = sysroot;
   options.on_trouble = [&](const std::string& message) { reporter.Say("warning: " + message); };
   const size_t agents = PlanLocalAgents(spec.hosts(), MachineAddresses()).size();
   absl::StatusOr<std::unique_ptr<Standalone>> standalone = Standalone::Start(std::move(options));
@@ -288,9 +289,11 @@ int RunCheck(Arguments arguments, Reporter& reporter) {
     reporter.Say(problem);
     return kExitUsage;
   }
+  const absl::StatusOr<std::string> sysroot = SysrootOf(flags.run, flags.run.local);
+  if (!sysroot.ok()) return ReportError(sysroot.status(), reporter);
   absl::StatusOr<v1::JobSpec> spec = ReadSpec(flags);
   if (!spec.ok()) return ReportInputErrors(spec.status(), reporter);
-  if (flags.run.local) return CheckHere(*std::move(spec), flags, reporter);
+  if (flags.run.local) return CheckHere(*std::move(spec), flags, *sysroot, reporter);
   absl::StatusOr<Place> place = FindCoordinator(flags.run.server);
   if (!place.ok()) return ReportError(place.status(), reporter);
   return Check(*place->client, *spec, flags, reporter);

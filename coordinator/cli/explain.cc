@@ -125,6 +125,9 @@ int RunExplain(Arguments arguments, Reporter& reporter) {
     reporter.Say(fmt::format("{}: no local job and no job file of this name", name));
     return kExitUsage;
   }
+  if (const absl::StatusOr<std::string> sysroot = SysrootOf(run, run.local); !sysroot.ok()) {
+    return ReportError(sysroot.status(), reporter);
+  }
   if (!diff) ranks = shown.empty() ? std::vector<uint32_t>{0} : shown;
   const absl::StatusOr<Subject> subject = job ? ReadJob(*job) : ReadJobFile(name, run);
   if (!subject.ok()) {

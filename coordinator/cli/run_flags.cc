@@ -1,7 +1,9 @@
 #include "coordinator/cli/run_flags.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -173,13 +175,32 @@ void AddRunFlags(Flags& flags, RunFlags& out) {
   flags.Switch("quiet,q", &out.quiet, "print errors only");
 }
 
-std::string SysrootOf(const RunFlags& flags) {
+absl::StatusOr<std::string> SysrootOf(const RunFlags& flags, bool local) {
+  if (!local) {
+    if (flags.sysroot.empty()) return "";
+    return absl::InvalidArgumentError(
+        "--sysroot works with --local only: agents that run already look where they were told to "
+        "when they were started (agent run --sysroot DIR, or sysroot in agent.yaml)");
+  }
   const char* variable = std::getenv("MUSTER_SYSROOT");
-  std::string root = !flags.sysroot.empty() ? flags.sysroot : variable != nullptr ? variable : "";
+  const bool by_flag = !flags.sysroot.empty();
+  const std::string root = by_flag ? flags.sysroot : variable != nullptr ? variable : "";
   if (root.empty()) return root;
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(root, error);
-  return error ? root : absolute.string();
+  const auto refuse = [&](std::string_view found) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: {} {}: name the folder of a simulated node, or {} to use the cards of this machine",
+        by_flag ? "--sysroot" : "MUSTER_SYSROOT", Quoted(root), found,
+        by_flag ? "leave the option out" : "unset the variable"));
+  };
+  if (error) return refuse(fmt::format("cannot be looked at ({})", error.message()));
+  // Also what is a link to a folder; a search in it must be allowed.
+  if (::access((absolute.string() + "/.").c_str(), R_OK | X_OK) == 0) return absolute.string();
+  const int reason = errno;
+  if (reason == ENOENT) return refuse("does not exist");
+  if (reason == ENOTDIR) return refuse("is not a folder");
+  return refuse(fmt::format("cannot be read ({})", MessageOf(ErrnoStatus(reason, "open"))));
 }
 
 }  // namespace muster

@@ -78,7 +78,9 @@ Flags::Setter SetDuration(std::optional<Duration>* out);
 Flags::Setter SetInt(std::optional<int>* out, int min, int max);
 
 // Where agents of --local look for cards: the flag, else MUSTER_SYSROOT, absolute because agents
-// run elsewhere; empty: on this machine. Reads the environment and the current folder.
-std::string SysrootOf(const RunFlags& flags);
+// run elsewhere; empty: on this machine. `local`: whether agents are started here; when not, the
+// flag is refused and the variable, which is an agent's, does not count. INVALID_ARGUMENT: it is no
+// folder that can be looked into. Reads the environment and the file system.
+absl::StatusOr<std::string> SysrootOf(const RunFlags& flags, bool local);
 
 }  // namespace muster

@@ -86,6 +86,8 @@ class JobRun {
   BuiltJob built_;
   const RunFlags& flags_;
   Reporter& reporter_;
+  // Where the agents of a local run look for cards.
+  std::string sysroot_;
   SignalWatcher signals_;
 };
 
@@ -110,6 +112,9 @@ int JobRun::Run() {
       local = true;
     }
   }
+  absl::StatusOr<std::string> sysroot = SysrootOf(flags_, local);
+  if (!sysroot.ok()) return ReportError(sysroot.status(), reporter_);
+  sysroot_ = *std::move(sysroot);
   if (server && built_.this_machine) NameThisMachine(built_.spec);
   if (local) {
     if (absl::Status status = FitToThisMachine(); !status.ok()) {
@@ -192,7 +197,7 @@ int JobRun::RunLocal() {
   options.hosts = built_.spec.hosts();
   // Where there are cards that the job does not want, its slots are plain ones.
   if (built_.spec.devices() == "none") options.devices = "none";
-  options.sysroot = SysrootOf(flags_);
+  options.sysroot = sysroot_;
   options.on_trouble = [this](const std::string& message) { reporter_.Say("warning: " + message); };
   absl::StatusOr<std::unique_ptr<Standalone>> standalone = Standalone::Start(std::move(options));
   if (!standalone.ok()) {

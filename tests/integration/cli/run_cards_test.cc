@@ -52,6 +52,44 @@ print('rank', e('RANK'), 'local', e('LOCAL_RANK'), 'visible', e('HABANA_VISIBLE_
   SimNode node_{box_.Path("sim")};
 };
 
+TEST_F(RunCards, AFolderOfASimulatedNodeThatIsNoneIsRefusedAtOnce) {
+  box_.Write("file", "");
+  box_.Write("hosts", "node-1 slots=1\n");
+  const std::vector<std::vector<std::string>> commands = {
+      {"spawn", "--hostfile", "hosts", "r.py"}, {"check", "--local", "--hosts", "node-1"}};
+  for (const std::vector<std::string>& command : commands) {
+    for (const auto& [name, found] :
+         {std::pair("gone", "'gone' does not exist"), {"file", "'file' is not a folder"}}) {
+      std::vector<std::string> words = command;
+      words.insert(words.begin() + 1, {"--sysroot", name});
+      CommandRun by_flag = box_.Run(words);
+      EXPECT_EQ(by_flag.Wait(), 2) << by_flag.err();
+      EXPECT_THAT(by_flag.err(), HasSubstr(std::string("--sysroot: ") + found));
+      EXPECT_THAT(by_flag.err(), HasSubstr("leave the option out"));
+      box_.Set("MUSTER_SYSROOT", name);
+      CommandRun by_variable = box_.Run(command);
+      EXPECT_EQ(by_variable.Wait(), 2) << by_variable.err();
+      EXPECT_THAT(by_variable.err(), HasSubstr(std::string("MUSTER_SYSROOT: ") + found));
+      EXPECT_THAT(by_variable.err(), HasSubstr("unset the variable"));
+      box_.Unset("MUSTER_SYSROOT");
+    }
+  }
+  EXPECT_FALSE(box_.Has("started.0"));
+}
+
+TEST_F(RunCards, AFolderOfASimulatedNodeIsRefusedWhereAgentsRunAlready) {
+  box_.Write("hosts", "node-1 slots=1\n");
+  const std::vector<std::vector<std::string>> commands = {
+      {"spawn", "--server", "unix:/nowhere", "--sysroot", "sim", "--hostfile", "hosts", "r.py"},
+      {"check", "--server", "unix:/nowhere", "--sysroot", "sim", "--hosts", "node-1"}};
+  for (const std::vector<std::string>& command : commands) {
+    CommandRun run = box_.Run(command);
+    EXPECT_EQ(run.Wait(), 2) << run.err();
+    EXPECT_THAT(run.err(), AllOf(HasSubstr("--sysroot works with --local only"),
+                                 HasSubstr("agent run --sysroot")));
+  }
+}
+
 TEST_F(RunCards, RanksGetTheModulesAndNotTheIndexes) {
   node_.AddCards(kMixed);
   CommandRun run = Spawn("node-1 slots=4\n");

@@ -61,6 +61,18 @@ TEST(ParseCommandLine, TakesWhereCardsAreLookedFor) {
   }
 }
 
+TEST(ParseCommandLine, ASimulatedNodeThatIsNoneIsRefusedWithWhoNamedIt) {
+  const std::vector<const char*> run = {"run", "--coordinator", "unix:/s"};
+  std::vector<const char*> flag = run;
+  flag.insert(flag.end(), {"--sysroot", "/nowhere/x"});
+  const CommandLine by_flag = Parse(flag, {"HOME=/h"});
+  ASSERT_TRUE(by_flag.error);
+  EXPECT_THAT(*by_flag.text, HasSubstr("--sysroot: '/nowhere/x' does not exist: name the folder"));
+  const CommandLine by_variable = Parse(run, {"HOME=/h", "MUSTER_SYSROOT=/dev/null"});
+  ASSERT_TRUE(by_variable.error);
+  EXPECT_THAT(*by_variable.text, HasSubstr("MUSTER_SYSROOT: '/dev/null' is not a folder"));
+}
+
 TEST(ParseCommandLine, AnAgentThatJoinsForOneJobHasAStateDirectoryOfItsOwn) {
   const std::vector<const char*> join = {"run",       "--ephemeral",  "--join",
                                          "head:7443", "--token-file", "token"};
