@@ -290,15 +290,7 @@ absl::Status AddContainers(const v1::LaunchSpec& launch, const ComposeContext& c
 // Whether ranks of this node will use the port beside the rendezvous port: what the ranks have
 // counts, in a container not what the engine's client has.
 bool WantsCompanionPort(const v1::LaunchSpec& launch, const internal::ShimBootstrap& bootstrap) {
-  if (bootstrap.ranks().empty()) return false;
-  constexpr std::string_view kName = "PT_ENABLE_INTER_HOST_CACHING";
-  std::string value;
-  if (launch.has_container()) {
-    const VariableMap env = VariablesInContainer(launch, bootstrap.ranks(0));
-    if (const auto found = env.find(std::string(kName)); found != env.end()) value = found->second;
-  } else {
-    value = VariableOfFirstRank(bootstrap, kName);
-  }
+  const std::string value = VariableOfFirstRank(launch, bootstrap, "PT_ENABLE_INTER_HOST_CACHING");
   return !value.empty() && value != "0" && value != "false";
 }
 
