@@ -65,18 +65,23 @@ void AgentCore::WithContext(const v1::LaunchSpec& launch, const RunAs& user,
   context.own_uid = options_.uid;
   context.own_gid = options_.gid;
   context.state = options_.state;
-  context.devices = &options_.facts.devices();
-  if (context.devices->devices_size() > 0 && options_.read_profile) {
+  if (options_.facts.devices().devices_size() > 0 && options_.read_profile) {
     context.profile = options_.read_profile();
   }
   context.fake_unkillable_rank = options_.fake_unkillable_rank;
-  if (!launch.has_container() || !options_.look_for_engines) return done(std::move(context));
-  options_.look_for_engines(
-      launch, user,
-      [context = std::move(context), done = std::move(done)](ContainerHost host) mutable {
-        context.container_host = std::move(host);
-        done(std::move(context));
-      });
+  // Last: other facts take the place of these while engines are asked.
+  const auto finish = [this, done = std::move(done)](ComposeContext complete) {
+    complete.devices = &options_.facts.devices();
+    done(std::move(complete));
+  };
+  if (!launch.has_container() || !options_.look_for_engines) return finish(std::move(context));
+  options_.look_for_engines(launch, user,
+                            [context = std::move(context), finish,
+                             alive = std::weak_ptr<int>(alive_)](ContainerHost host) mutable {
+                              if (alive.expired()) return;
+                              context.container_host = std::move(host);
+                              finish(std::move(context));
+                            });
 }
 
 void AgentCore::ComposeAs(const AttemptId& id, const RunAs& user, ComposeContext context) {

@@ -7,7 +7,9 @@
 namespace muster::testing {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 v1::Assignment For(const std::string& user, v1::Assignment assignment) {
@@ -110,6 +112,43 @@ TEST_F(AgentCoreTest, AStopDoesNotWaitForContainerEngines) {
   answer(host);
   queue_.RunReady();
   EXPECT_THAT(launcher_->Take(), IsEmpty());
+}
+
+TEST_F(AgentCoreTest, CardsThatChangeWhileEnginesAreAskedAreThoseOfTheEnd) {
+  const auto with_card = [](const std::string& node) {
+    v1::NodeFacts facts;
+    v1::Device& card = *facts.mutable_devices()->add_devices();
+    card.set_module_id(0);
+    card.set_device_node(node);
+    return facts;
+  };
+  options_.facts = with_card("/dev/accel/accel3");
+  std::function<void(ContainerHost)> answer;
+  options_.look_for_engines = [&](const v1::LaunchSpec&, const RunAs&,
+                                  std::function<void(ContainerHost)> done) {
+    answer = std::move(done);
+  };
+  StartAgent();
+  Connect();
+  v1::Assignment assignment = Prepare(kJob1);
+  v1::LaunchSpec& launch = *assignment.mutable_launch();
+  launch.set_working_directory("/work");
+  launch.set_slots_are_cards(true);
+  launch.mutable_container()->set_image("train");
+  while (launch.ranks_size() > 1) launch.mutable_ranks()->RemoveLast();
+  launch.mutable_ranks(0)->set_slot(0);
+  Assign(assignment);
+  ASSERT_TRUE(answer);
+  core_->SetFacts(with_card("/dev/accel/accel7"));
+  ContainerHost host;
+  host.docker.program = "/usr/bin/docker";
+  host.docker.has_init = true;
+  host.device_nodes = {"/dev/accel/accel7"};
+  answer(host);
+  queue_.RunReady();
+  EXPECT_THAT(launcher_->Take(), ElementsAre("launch j1/1"));
+  EXPECT_THAT(launcher_->bootstraps[kJob1].ranks(0).argv(),
+              Contains(HasSubstr("/dev/accel/accel7")));
 }
 
 TEST_F(AgentCoreTest, AnAttemptReleasedMeanwhileIsNotLaunched) {
