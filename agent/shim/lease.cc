@@ -243,7 +243,12 @@ std::string LeaseSet::WithholdAll(const std::string& attempt, const std::string&
   for (const auto& [slot, fd] : slots_) {
     const std::string problem =
         MarkWithheld(directory_.fd.get(), LeaseOf(slot), EncodeFileName(attempt), reason);
-    if (!problem.empty()) return directory_.path + "/" + problem;
+    if (problem.empty()) continue;
+    // All or none: this process, which goes on, is what withholds them.
+    for (const auto& one : slots_) {
+      UnmarkWithheld(directory_.fd.get(), LeaseOf(one.first), EncodeFileName(attempt));
+    }
+    return directory_.path + "/" + problem;
   }
   ReleaseAll();
   return "";

@@ -16,8 +16,8 @@ std::string MarkWithheld(int directory, const std::string& lease, const std::str
 // Takes a mark away; there may be none.
 void UnmarkWithheld(int directory, const std::string& lease, const std::string& attempt);
 
-// The reason of a mark of `lease`, with the name of its file; empty: there is none. Those of other
-// boots do not count.
+// The reason of a mark of `lease`, with the name of its file, both for people; empty: there is
+// none. Those of other boots do not count; one that cannot be read does.
 struct Withheld {
   std::string file;
   std::string reason;
