@@ -62,8 +62,8 @@ constexpr std::string_view kSwitches = "dPitq";
 // be a switch, now or in a version to come, such a word would be taken for the image.
 constexpr std::string_view kTakeWord =
     "add-host annotation arch authfile blkio-weight blkio-weight-device cap-add cap-drop "
-    "cgroup-conf cgroup-parent cgroupns cgroups cpu-period cpu-quota cpu-rt-period cpu-rt- "
-    "runtime cpu-shares cpus cpuset-cpus cpuset-mems device device-cgroup-rule device-read-bps "
+    "cgroup-conf cgroup-parent cgroupns cgroups cpu-period cpu-quota cpu-rt-period cpu-rt-runtime "
+    "cpu-shares cpus cpuset-cpus cpuset-mems device device-cgroup-rule device-read-bps "
     "device-read-iops device-write-bps device-write-iops dns dns-opt dns-option dns-search "
     "domainname entrypoint env-file expose gidmap gpus group-add health-cmd health-interval "
     "health-retries health-start-period health-timeout hostname hostuser init-path ip ip6 ipc "
@@ -100,13 +100,25 @@ std::string Refuse(std::string_view word, const OwnedOption& owned) {
   return fmt::format("the option {} is not for jobs: {}", Quoted(word), owned.reason);
 }
 
+// Where the letter of labels is in `option`, which may have switches in front of it; npos: nowhere.
+size_t LetterOfLabel(std::string_view option) {
+  if (!option.starts_with('-')) return std::string_view::npos;
+  const size_t letter = option.find_first_not_of(kSwitches, 1);
+  return letter != std::string_view::npos && option[letter] == 'l' ? letter
+                                                                   : std::string_view::npos;
+}
+
 // What `word` is as a label that is given with it, or with `before`; empty: none.
 std::string_view LabelIn(std::string_view word, std::string_view before) {
-  if (before == "--label" || before == "-l") return word;
-  for (const std::string_view option : {"--label=", "-l="}) {
-    if (word.starts_with(option)) return word.substr(option.size());
+  if (before == "--label" ||
+      (before.ends_with('l') && LetterOfLabel(before) == before.size() - 1)) {
+    return word;
   }
-  return word.starts_with("-l") ? word.substr(2) : "";
+  if (word.starts_with("--label=")) return word.substr(std::string_view("--label=").size());
+  const size_t letter = LetterOfLabel(word);
+  if (letter == std::string_view::npos) return "";
+  const std::string_view label = word.substr(letter + 1);
+  return label.starts_with('=') ? label.substr(1) : label;
 }
 
 std::string ShortProblem(std::string_view word) {

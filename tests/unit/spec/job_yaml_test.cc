@@ -446,7 +446,11 @@ TEST(ParseJobYaml, ChecksWordsNumbersAndLengths) {
       {"container: {image: i, options: [-l, muster.job=x]}", "are Muster's"},
       {"container: {image: i, options: [-lmuster.job=x]}", "are Muster's"},
       {"container: {image: i, options: [--label=muster.job=x]}", "are Muster's"},
+      {"container: {image: i, options: [-Pl, muster.job=x]}", "are Muster's"},
+      {"container: {image: i, options: [-Plmuster.job=x]}", "are Muster's"},
+      {"container: {image: i, options: [-l=muster.job=x]}", "are Muster's"},
       {"container: {image: i, options: [--label=team=a, -l, b=c]}", ""},
+      {"container: {image: i, options: [-Pl, b=c, --cpu-rt-runtime, '9500']}", ""},
       {"container: {image: i, engine: podman, privileged: true, options: [-v, '/d:/d', "
        "--init=false]}",
        ""},
