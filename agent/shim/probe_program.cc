@@ -21,6 +21,8 @@ namespace muster::shim {
 namespace {
 
 constexpr size_t kMaxOutputBytes = size_t{64} * 1024;
+// Of 4 KiB each: what the largest pipe of a user holds.
+constexpr size_t kMostReads = 256;
 constexpr int kCannotExec = 127;
 // For the kernel to end what was killed.
 constexpr milliseconds kKillBudget{250};
@@ -102,8 +104,10 @@ bool ReadToEnd(pid_t pid, Stream& out, Stream& err, SteadyTime end, int& status)
   while (true) {
     // It may have left something that holds the pipes open: its own end counts.
     const bool ended = ::waitpid(pid, &status, WNOHANG) == pid;
-    while (out.Read() || err.Read()) {
-      if (!ended) break;
+    // What it left behind may write for ever, too: no more than pipes hold.
+    for (size_t reads = ended ? kMostReads : 1; reads > 0; --reads) {
+      const bool out_had = out.Read();
+      if (!err.Read() && !out_had) break;
     }
     if (ended) return true;
     const auto left = std::chrono::ceil<milliseconds>(end - Now()).count();

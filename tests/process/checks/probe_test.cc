@@ -162,6 +162,22 @@ TEST_F(ProbeTest, AnotherSessionIsNoPlaceToHideIn) {
   }
 }
 
+// What holds the pipes may fill them for ever.
+TEST_F(ProbeTest, WhatIsLeftBehindAndWritesForEverIsNotListenedTo) {
+  AddProgram(
+      "setsid sh -c 'for i in 1 2 3 4 5 6 7 8; do yes & done; echo $! > pid; wait' & "
+      "while [ ! -s pid ]; do :; done; echo it >&2");
+  EXPECT_TRUE(Run(std::chrono::seconds(5)).complete);
+  std::ifstream stream(folder_.File("pid"));
+  pid_t pid = 0;
+  ASSERT_TRUE(stream >> pid);
+  for (int i = 0; i < 1000 && ::kill(pid, 0) == 0; ++i) {
+    loop_.PostAfter(milliseconds(10), [this] { loop_.Stop(); });
+    loop_.Run();
+  }
+  EXPECT_NE(::kill(pid, 0), 0);
+}
+
 TEST_F(ProbeTest, AMissingDirectoryIsOneProblemAndNotOneOfEveryProgram) {
   request_.set_check_exec(true);
   request_.mutable_bootstrap()->set_working_directory("/no/such");
