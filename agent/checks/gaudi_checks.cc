@@ -31,10 +31,8 @@ bool UsesLayer3(const CheckContext& context) {
 v1::CheckResult CheckNetworkFiles(const CheckContext& context) {
   std::string fault;
   if (IsUsual(context, kMacVariable)) fault = Fault(context, kMacFile, FaultOfMacFile);
-  for (const char* path : {kNetFile, kOldNetFile}) {
-    if (fault.empty() && IsUsual(context, kNetVariable)) {
-      fault = Fault(context, path, FaultOfNetFile);
-    }
+  if (fault.empty() && IsUsual(context, kNetVariable)) {
+    fault = Fault(context, context.Exists(kNetFile) ? kNetFile : kOldNetFile, FaultOfNetFile);
   }
   if (!fault.empty()) {
     return MakeResult("network-files", v1::FAIL, fault,

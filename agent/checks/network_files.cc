@@ -28,12 +28,14 @@ Json ParseObject(std::string_view path, std::string_view text, std::string* faul
 }  // namespace
 
 std::string FaultOfMacFile(std::string_view path, std::string_view text) {
+  if (text.size() >= kNetworkFileBytes) return "";
   std::string fault;
   (void)ParseObject(path, text, &fault);
   return fault;
 }
 
 std::string FaultOfNetFile(std::string_view path, std::string_view text) {
+  if (text.size() >= kNetworkFileBytes) return "";
   std::string fault;
   const Json json = ParseObject(path, text, &fault);
   if (!fault.empty()) return fault;

@@ -160,6 +160,25 @@ TEST_F(MachineChecksTest, ADriverThatIsSeenHasTheModulesThatPortsNeed) {
   EXPECT_THAT(Run("driver").message(), HasSubstr("habanalabs_en"));
 }
 
+TEST_F(MachineChecksTest, AFileThatIsReadInPartIsNotJudged) {
+  context_.cards = 8;
+  context_.node_count = 2;
+  Put("/etc/habanalabs/gaudinet.json",
+      std::string(kGaudinet) + std::string(size_t{128} * 1024, ' '));
+  EXPECT_NE(Run("network-files").verdict(), v1::FAIL);
+  Put("/etc/habanalabs/gaudinet.json", std::string(size_t{128} * 1024, ' ') + kGaudinet);
+  EXPECT_NE(Run("network-files").verdict(), v1::FAIL);
+}
+
+TEST_F(MachineChecksTest, AnOldFileIsOnlyLookedAtWhenThereIsNoNewOne) {
+  context_.cards = 8;
+  context_.node_count = 2;
+  Put("/etc/gaudinet.json", "{}");
+  EXPECT_EQ(Run("network-files").verdict(), v1::FAIL);
+  Put("/etc/habanalabs/gaudinet.json", kGaudinet);
+  EXPECT_NE(Run("network-files").verdict(), v1::FAIL) << Run("network-files").message();
+}
+
 TEST_F(MachineChecksTest, FilesOfTheNetworkMustBeJson) {
   context_.cards = 8;
   EXPECT_EQ(VerdictOf("network-files"), v1::PASS);
