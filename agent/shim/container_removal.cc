@@ -54,6 +54,12 @@ int RemoveContainers(const internal::ShimBootstrap& bootstrap, milliseconds limi
   for (const uint32_t slot : slots) {
     if (leases) (void)leases->TakeSlot(slot);
   }
+  // First of all: whoever ends this process must not end the withholding.
+  if (leases) {
+    problem =
+        leases->MarkAll(AttemptNameOf(bootstrap),
+                        "its containers were to be removed, and nobody knows whether they are");
+  }
   containers.Configure(bootstrap);
   containers.NoteStart();
   // Twice: the clients have died a moment ago.
@@ -63,13 +69,16 @@ int RemoveContainers(const internal::ShimBootstrap& bootstrap, milliseconds limi
     poller.RunOnce(std::min(end, containers.deadline().value_or(end)));
     containers.OnTime(std::chrono::steady_clock::now());
   }
-  if (leases && containers.gone()) leases->EndWithholding(AttemptNameOf(bootstrap), slots);
+  if (leases && containers.gone()) {
+    leases->EndWithholding(AttemptNameOf(bootstrap), slots);
+    problem.clear();
+  }
   if (leases && !containers.gone()) {
     std::string left;
     for (const std::string& line : containers.Remaining()) {
       left += (left.empty() ? "" : "; ") + line;
     }
-    problem = leases->WithholdAll(AttemptNameOf(bootstrap), left);
+    problem = leases->MarkAll(AttemptNameOf(bootstrap), left);
   }
   if (!problem.empty()) Complain("slots are not withheld: " + problem);
   std::string text = "killed " + std::to_string(containers.killed()) + "\n";

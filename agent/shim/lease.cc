@@ -235,23 +235,27 @@ bool LeaseSet::DirectoryMeansSomething() {
   return ::stat(above.c_str(), &info) == 0 || errno != ENOENT;
 }
 
-std::string LeaseSet::WithholdAll(const std::string& attempt, const std::string& reason) {
-  if (!DirectoryMeansSomething()) {
-    ReleaseAll();
-    return "";
-  }
+std::string LeaseSet::MarkAll(const std::string& attempt, const std::string& reason) {
+  if (!DirectoryMeansSomething()) return "";
   for (const auto& [slot, fd] : slots_) {
     const std::string problem =
         MarkWithheld(directory_.fd.get(), LeaseOf(slot), EncodeFileName(attempt), reason);
-    if (problem.empty()) continue;
-    // All or none: this process, which goes on, is what withholds them.
-    for (const auto& one : slots_) {
-      UnmarkWithheld(directory_.fd.get(), LeaseOf(one.first), EncodeFileName(attempt));
-    }
-    return directory_.path + "/" + problem;
+    if (!problem.empty()) return directory_.path + "/" + problem;
   }
-  ReleaseAll();
   return "";
+}
+
+std::string LeaseSet::WithholdAll(const std::string& attempt, const std::string& reason) {
+  std::string problem = MarkAll(attempt, reason);
+  if (problem.empty()) {
+    ReleaseAll();
+    return "";
+  }
+  // All or none: this process, which goes on, is what withholds them.
+  for (const auto& [slot, fd] : slots_) {
+    UnmarkWithheld(directory_.fd.get(), LeaseOf(slot), EncodeFileName(attempt));
+  }
+  return problem;
 }
 
 void LeaseSet::EndWithholding(const std::string& attempt, const std::vector<uint32_t>& slots) {

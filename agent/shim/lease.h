@@ -54,6 +54,9 @@ class LeaseSet {
   // or there is no other. Empty on success.
   std::string TakePort(uint32_t wanted, bool companion, PortHold& hold, Port& port);
 
+  // Makes the marks of WithholdAll and keeps the locks, for who may die before it knows more.
+  // Empty, or why not.
+  std::string MarkAll(const std::string& attempt, const std::string& reason);
   // Withholds the slots that are held from everybody, with the locks gone, too, until
   // EndWithholding of the same `attempt` (see agent/shim/withheld.h). Empty, or why not; the locks
   // stay then.

@@ -170,6 +170,30 @@ TEST_F(ShimContainer, ThatIsLeftByADeadShimHasItsSlotUntilItIsRemoved) {
   EXPECT_TRUE(third.StartAndPrepare()) << third.Problems();
 }
 
+TEST_F(ShimContainer, WhoseRemovalIsKilledKeepsItsSlot) {
+  UseEngine("exec sleep 1000");
+  internal::ShimBootstrap kept = shim_.bootstrap;
+  const std::string input = folder_.path() + "/kept";
+  std::ofstream(input) << kept.SerializeAsString();
+  const std::string words = ProgramPath("muster-shim") + " --remove-containers ";
+  const std::string killed = words + "60000 < " + input +
+                             " > /dev/null 2>&1 & pid=$!; while [ ! -s " + calls_ +
+                             " ]; do sleep 0.01; done; kill -9 $pid; wait $pid";
+  EXPECT_NE(std::system(killed.c_str()), 0);
+  ShimClient other(folder_.path(), "b", folder_.path() + "/leases");
+  other.bootstrap.set_working_directory("/");
+  other.AddRank({"/bin/true"});
+  EXPECT_FALSE(other.StartAndPrepare());
+  EXPECT_THAT(other.Problems(), AllOf(HasSubstr("is withheld: "), HasSubstr("were to be removed")));
+
+  std::ofstream(folder_.path() + "/engine") << "#!/bin/sh\n";
+  EXPECT_EQ(std::system((words + "1000 < " + input + " > /dev/null 2>&1").c_str()), 0);
+  ShimClient third(folder_.path(), "c", folder_.path() + "/leases");
+  third.bootstrap.set_working_directory("/");
+  third.AddRank({"/bin/true"});
+  EXPECT_TRUE(third.StartAndPrepare()) << third.Problems();
+}
+
 TEST_F(ShimContainer, ThatHangsDoesNotKeepTheShimFromStopping) {
   // As a wrapper of an engine would.
   UseEngine("case $2 in image) sleep 60 & echo $! > " + folder_.path() + "/pid; wait;; esac");
