@@ -290,6 +290,7 @@ void Supervisor::StartRanks(const Strings& added) {
   port_hold_.Release();
   environment_.oom_watch.Open();
   containers_.NoteStart();
+  MarkSlotsOfContainers();
   for (const auto& rank : ranks_) rank->Start(added);
   // The environments are gone now; their memory goes back to the kernel.
   (void)::malloc_trim(0);

@@ -85,6 +85,8 @@ class Supervisor {
   bool IsRemoving(SteadyTime now) const;
   bool OnlyEngineCommandsRun() const;
   void GiveUpContainers();
+  void MarkSlotsOfContainers();
+  void ReleaseLeases();
   std::vector<bool> AllButEngineCommands(const std::vector<ProcessInfo>& processes) const;
 
   // supervisor_stall.cc

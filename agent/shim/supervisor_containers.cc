@@ -48,6 +48,27 @@ bool Supervisor::AsksHowItEnded(RankProcess& rank, const siginfo_t& info) {
   return true;
 }
 
+// Containers outlive this process. Should it be killed, its locks are gone at once and whoever
+// removes the containers comes a little later, or never: until then nobody may have the slots.
+void Supervisor::MarkSlotsOfContainers() {
+  if (!containers_.used() || !leases_) return;
+  const std::string problem = leases_->MarkAll(
+      AttemptNameOf(bootstrap_),
+      bootstrap_.holder() + (bootstrap_.holder().empty() ? "" : ": ") +
+          "its containers may still run, the process that looked after them does not");
+  if (!problem.empty()) Complain("slots of containers are not marked: " + problem);
+}
+
+// All that had them is gone.
+void Supervisor::ReleaseLeases() {
+  if (!leases_) return;
+  if (containers_.used()) {
+    leases_->EndWithholding(AttemptNameOf(bootstrap_),
+                            {bootstrap_.slots().begin(), bootstrap_.slots().end()});
+  }
+  leases_->ReleaseAll();
+}
+
 void Supervisor::BeginRemoval(SteadyTime now, bool kill_now) {
   removal_end_ = now + kRemovalTime;
   containers_.BeginRemoval(kill_now || client_died_);

@@ -229,7 +229,7 @@ void Supervisor::KillEverything(SteadyTime now) {
     stuck_ = false;
     next_pass_.reset();
     fake_end_.reset();
-    if (leases_) leases_->ReleaseAll();
+    ReleaseLeases();
     return;
   }
   next_pass_ = now + pass_delay_;
@@ -275,15 +275,19 @@ std::vector<std::string> Supervisor::WithholdLeasesOfStuck() {
   if (!leases_) return descriptions;
   // A checker that hangs uses no slot.
   if (ranks_.empty() || EverythingGone()) {
-    leases_->ReleaseAll();
+    ReleaseLeases();
     return descriptions;
   }
   std::vector<bool> keep(ranks_.size(), false);
   descriptions = DescribeStuck(keep);
   // All died in this very moment.
   if (descriptions.empty()) {
-    leases_->ReleaseAll();
+    ReleaseLeases();
     return descriptions;
+  }
+  if (containers_.used() && containers_.gone()) {
+    leases_->EndWithholding(AttemptNameOf(bootstrap_),
+                            {bootstrap_.slots().begin(), bootstrap_.slots().end()});
   }
   for (const uint32_t slot : bootstrap_.slots()) {
     const bool kept = [&] {

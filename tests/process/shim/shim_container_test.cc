@@ -147,6 +147,29 @@ TEST_F(ShimContainer, OfAnEngineThatIsGoneKeepsNoShimWhoseLeasesAreGoneToo) {
   EXPECT_EQ(shim_.WaitExit(30), 0);
 }
 
+TEST_F(ShimContainer, OfAShimThatIsKilledKeepsItsSlotAtOnce) {
+  UseEngine(kKeeps);
+  ASSERT_TRUE(shim_.StartAndPrepare()) << shim_.Problems();
+  shim_.Run();
+  ASSERT_TRUE(Eventually([&] { return Calls().find("run img") != std::string::npos; }));
+  ASSERT_EQ(::kill(shim_.pid(), SIGKILL), 0);
+  (void)shim_.WaitExit(30);
+  ShimClient other(folder_.path(), "b", folder_.path() + "/leases");
+  other.bootstrap.set_working_directory("/");
+  other.AddRank({"/bin/true"});
+  EXPECT_FALSE(other.StartAndPrepare());
+  EXPECT_THAT(other.Problems(), AllOf(HasSubstr("is withheld: "), HasSubstr("may still run")));
+}
+
+TEST_F(ShimContainer, WhichIsGoneAtTheEndLeavesItsSlotToOthers) {
+  UseEngine("[ \"$1\" != run ] || exit 3");
+  ASSERT_TRUE(shim_.RunToEnd());
+  ShimClient other(folder_.path(), "b", folder_.path() + "/leases");
+  other.bootstrap.set_working_directory("/");
+  other.AddRank({"/bin/true"});
+  EXPECT_TRUE(other.StartAndPrepare()) << other.Problems();
+}
+
 TEST_F(ShimContainer, ThatIsLeftByADeadShimHasItsSlotUntilItIsRemoved) {
   UseEngine(kKeeps);
   internal::ShimBootstrap kept = shim_.bootstrap;
