@@ -14,6 +14,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
+    # Python's own handler only makes a note of a SIGINT, and execv would lose it: the program would never hear of it.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     parent = int(sys.argv[1])
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM.value)
     if os.getppid() != parent:

@@ -320,6 +320,15 @@ print(DistributedRunner(["waiter.py handled", "script.py"]).run())
         self.assertEqual(out.decode().splitlines()[-2:], ["handled", "143"])
         self.assertEqual(user.returncode, 0)
 
+    def test_as_the_program_starts_are_not_lost(self):
+        """Ctrl-C just before the leash becomes the program ends it, without a trace of Python's."""
+        code = ("import os, runpy, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); start = os.execv\n"
+                "os.execv = lambda *words: (signal.raise_signal(signal.SIGINT), start(*words))\n"
+                "sys.argv = ['_leash.py', str(os.getppid()), '/bin/echo', 'started']\n"
+                f"runpy.run_path({os.path.join(sandbox.PACKAGE, 'muster', '_leash.py')!r}, run_name='__main__')")
+        done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (-signal.SIGINT, b"", b""))
+
 
 class Imports(unittest.TestCase):
     """Of packages that are not there, or too old."""
