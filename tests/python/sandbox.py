@@ -1,6 +1,8 @@
 """A cluster of its own for a test: coordinator and agents as processes, in a temporary folder that goes with them."""
 
+import atexit
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -13,6 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.environ.get("MUSTER_BUILD", os.path.join(ROOT, "build", "release"))
 BIN = os.path.join(BUILD, "bin")
 PACKAGE = os.path.join(BUILD, "python")
+GUARD = os.path.join(ROOT, "tests", "integration", "sandbox", "guard.py")
 sys.path.insert(0, PACKAGE)
 
 PATIENCE = 60
@@ -32,6 +35,31 @@ def wait_until(what, holds):
         time.sleep(0.01)  # paces: other processes tell nobody when they have got that far.
 
 
+@functools.cache
+def guard():
+    """The input of a process in a session of its own that clears up what is left when this one is killed."""
+    process = subprocess.Popen(["/usr/bin/python3", "-I", GUARD], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, bufsize=0, start_new_session=True)
+    os.register_at_fork(after_in_child=process.stdin.close)  # Only the end of this process is the end of the input.
+    atexit.register(process.communicate)
+    return process.stdin
+
+
+def tell_guard(line):
+    with contextlib.suppress(BrokenPipeError):  # Tests go on without it.
+        guard().write(os.fsencode(line) + b"\n")
+
+
+def marked(folder, program=b""):
+    """The processes that were started in the sandbox in `folder`; with `program` those of that name."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as env, open(f"/proc/{name}/comm", "rb") as comm:
+            if b"MUSTER_TEST_MARK=" + os.fsencode(folder) in env.read().split(b"\0") and program in (b"", comm.read().strip()):
+                found.append(int(name))
+    return found
+
+
 class Sandbox:
     """A folder, an environment in which nothing of the user's is found, and processes that end with it."""
 
@@ -39,10 +67,11 @@ class Sandbox:
         # Unix sockets have short paths.
         self._folder = tempfile.TemporaryDirectory(prefix="mpy-", dir="/tmp")
         self.folder = self._folder.name
+        tell_guard("+" + self.folder)
         self._processes = []
         self.env = {name: value for name, value in os.environ.items() if not name.startswith(("MUSTER_", "XDG_", "PYTHON"))}
         self.env.update(AWS_EC2_METADATA_DISABLED="true", HOME=self.path("home"), MUSTER_LEASE_DIR=self.path("leases"), PATH=f"{BIN}:{os.environ['PATH']}",
-                        MUSTER_CONFIG_DIR=self.path("config"), PYTHONPATH=PACKAGE, PYTHONDONTWRITEBYTECODE="1",
+                        MUSTER_CONFIG_DIR=self.path("config"), MUSTER_TEST_MARK=self.folder, PYTHONPATH=PACKAGE, PYTHONDONTWRITEBYTECODE="1",
                         XDG_CONFIG_HOME=self.path("home/config"), XDG_STATE_HOME=self.path("home/state"))
         for name in ("home", "leases", "config", "home/config", "home/state"):
             os.mkdir(self.path(name))
@@ -91,6 +120,7 @@ class Sandbox:
             if process.poll() is None:
                 self.end(process, signal.SIGKILL)
         self._folder.cleanup()
+        tell_guard("-" + self.folder)
 
     @contextlib.contextmanager
     def entered(self):
@@ -120,7 +150,11 @@ class Cluster(Sandbox):
         self.agents = {name: self.start(
             os.path.join(BIN, "agent"), "run", "--coordinator", self.target, "--node-id", name, "--state-dir", name, "--slots",
             str(slots), log="agents.log") for name in self.NODES}
-        self.await_nodes()
+        try:
+            self.await_nodes()
+        except BaseException:
+            self.close()  # Nobody else can: there is no object yet.
+            raise
 
     def serve(self):
         self.coordinator = self.start(os.path.join(BIN, "coordinator"), "serve", "--state-dir", "state", "--socket", "c.sock",
