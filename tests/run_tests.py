@@ -48,13 +48,16 @@ def build_dir(preset: str) -> str:
 def run_logged(suite: Suite, command: list[str], **environment: str) -> tuple[int, str]:
     """Runs a command with the suite's time limit and returns its status and output."""
     env = dict(os.environ, **environment)
-    try:
-        done = subprocess.run(command, cwd=ROOT, env=env, timeout=suite.minutes * 60, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    except subprocess.TimeoutExpired as late:
-        text = (late.output or b"").decode(errors="replace")
-        return 124, text + f"\n{suite.name}: over {suite.minutes} minutes\n"
-    return done.returncode, done.stdout.decode(errors="replace")
+    # A file, not a pipe: a process that a test left behind would keep a pipe open, and the run would wait for it.
+    with tempfile.TemporaryFile() as output:
+        late = ""
+        try:
+            status = subprocess.run(command, cwd=ROOT, env=env, timeout=suite.minutes * 60, stdin=subprocess.DEVNULL,
+                                    stdout=output, stderr=subprocess.STDOUT, check=False).returncode
+        except subprocess.TimeoutExpired:
+            status, late = 124, f"\n{suite.name}: over {suite.minutes} minutes\n"
+        output.seek(0)
+        return status, output.read().decode(errors="replace") + late
 
 
 def gtest(binary: str, **environment: str) -> Callable[[Suite], Outcome]:
