@@ -287,8 +287,8 @@ TEST_F(RunContainer, NothingIsLeftWhenTheTestProgramIsKilled) {
   ASSERT_TRUE(std::getline(left, folder));
   std::vector<pid_t> pids;
   for (pid_t pid = 0; left >> pid;) pids.push_back(pid);
-  // Two agents, two shims, two clients, two programs, the engine.
-  EXPECT_GE(pids.size(), 9u);
+  // Two agents, two shims, two clients and two programs at least; others come and go.
+  EXPECT_GE(pids.size(), 8u);
   for (const pid_t pid : pids) {
     EXPECT_TRUE(WaitUntil([&] { return Sandbox::Words(pid).empty(); }, Seconds(30))) << pid;
   }
