@@ -34,7 +34,7 @@ using Directory = std::unique_ptr<DIR, CloseDirectory>;
 struct Wanted {
   std::string path;
   std::string_view name;
-  struct stat info = {};
+  struct statx info = {};
   bool known = false;
 };
 
@@ -43,11 +43,19 @@ std::string_view NameOf(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
-bool IsSameFile(const struct stat& a, const struct stat& b) {
-  if ((S_ISCHR(a.st_mode) && S_ISCHR(b.st_mode)) || (S_ISBLK(a.st_mode) && S_ISBLK(b.st_mode))) {
-    return a.st_rdev == b.st_rdev;
+// What the kernel knows already: whoever serves the file, a machine that is away or a program of
+// some user, is not asked.
+bool Identify(int directory, const char* name, struct statx& info) {
+  return ::statx(directory, name, AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &info) == 0;
+}
+
+bool IsSameFile(const struct statx& a, const struct statx& b) {
+  if ((S_ISCHR(a.stx_mode) && S_ISCHR(b.stx_mode)) ||
+      (S_ISBLK(a.stx_mode) && S_ISBLK(b.stx_mode))) {
+    return a.stx_rdev_major == b.stx_rdev_major && a.stx_rdev_minor == b.stx_rdev_minor;
   }
-  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+  return a.stx_dev_major == b.stx_dev_major && a.stx_dev_minor == b.stx_dev_minor &&
+         a.stx_ino == b.stx_ino;
 }
 
 // The start of a file; what cannot be read is empty.
@@ -103,7 +111,7 @@ class Scan {
     }
     for (Wanted& wanted : wanted_) {
       wanted.name = NameOf(wanted.path);
-      wanted.known = ::stat(wanted.path.c_str(), &wanted.info) == 0;
+      wanted.known = Identify(AT_FDCWD, wanted.path.c_str(), wanted.info);
     }
   }
 
@@ -124,10 +132,9 @@ class Scan {
       const std::string_view name = NameOf(path);
       for (size_t i = 0; i < wanted_.size(); ++i) {
         if (found[i] || name != wanted_[i].name) continue;
-        // Only now: looking at a file on a server that does not answer would hang.
-        struct stat info = {};
+        struct statx info = {};
         const bool seen =
-            wanted_[i].known && ::fstatat(::dirfd(directory.get()), entry->d_name, &info, 0) == 0;
+            wanted_[i].known && Identify(::dirfd(directory.get()), entry->d_name, info);
         if (seen ? !IsSameFile(info, wanted_[i].info) : path != wanted_[i].path) continue;
         found[i] = true;
         if (scan.holders.size() >= limits_.holders) return false;
