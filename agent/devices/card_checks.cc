@@ -64,6 +64,13 @@ v1::CheckResult CheckPresence(const v1::LaunchSpec& launch, const v1::DeviceInve
                   "look at the kernel's log (dmesg) and hl-smi on the node");
   }
   if (!passing.empty()) return Result("cards", v1::WARN, Join(passing) + ": it is waited for");
+  // Who asks for a look at the node wants to hear of all cards; starts have a warning of their own.
+  if (!wait_follows && !inventory.problems().empty()) {
+    std::vector<std::string> told;
+    for (const v1::Problem& problem : inventory.problems()) told.push_back(problem.message());
+    return Result("cards", v1::WARN, Join(told),
+                  "look at the kernel's log (dmesg) and hl-smi on the node");
+  }
   std::vector<uint32_t> modules;
   for (const v1::RankSpec& rank : launch.ranks()) modules.push_back(rank.slot());
   std::sort(modules.begin(), modules.end());

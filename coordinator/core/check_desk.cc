@@ -154,6 +154,7 @@ void CheckDesk::OnNodeReport(Run& run, size_t index, absl::StatusOr<v1::CheckRep
   } else {
     run.reports[index] = report->node();
     *node.mutable_report() = std::move(*report->mutable_node());
+    if (target.fault) *node.mutable_report()->add_results() = *target.fault;
   }
   const bool last = --run.missing == 0;
   const CheckHandle handle = run.handle;

@@ -46,6 +46,8 @@ struct NodeToCheck {
   v1::LaunchSpec launch;
   // Known before: why it cannot be checked.
   std::string error;
+  // What the coordinator knows to be wrong with it; told with what the node finds.
+  std::optional<v1::CheckResult> fault;
   std::optional<Duration> clock_offset;
 };
 

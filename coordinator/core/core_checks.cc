@@ -9,6 +9,7 @@
 #include "coordinator/core/proto_time.h"
 #include "coordinator/core/spec_check.h"
 #include "coordinator/plan/plan_job.h"
+#include "coordinator/plan/slot_choice.h"
 
 namespace muster {
 namespace {
@@ -64,6 +65,19 @@ v1::LaunchSpec LaunchOfAll(const v1::JobSpec& spec, const v1::NodeFacts& facts) 
   return launch;
 }
 
+// That a host is to have slots or cards that its node lacks; those in use are no lack.
+std::optional<v1::CheckResult> ShortageOf(const v1::HostEntry& host, NodeSlots node) {
+  node.use = {};
+  Faults faults;
+  (void)ChooseSlots(host, node, faults);
+  if (faults.nodes.empty()) return std::nullopt;
+  v1::CheckResult result;
+  result.set_check("slots");
+  result.set_verdict(v1::FAIL);
+  result.set_message(fmt::format("{}", fmt::join(faults.nodes, "; ")));
+  return result;
+}
+
 }  // namespace
 
 absl::StatusOr<CheckHandle> CoordinatorCore::Impl::CheckNodes(v1::CheckNodesRequest request,
@@ -112,6 +126,7 @@ absl::StatusOr<CheckHandle> CoordinatorCore::Impl::CheckNodes(v1::CheckNodesRequ
       AddEnvironment(spec, target.host, target.launch);
     } else {
       target.launch = LaunchOfAll(spec, view.facts);
+      target.fault = ShortageOf(spec.hosts(i), SlotsOf(view));
     }
     target.launch.set_submitter(caller.user);
     target.launch.set_node_count(static_cast<uint32_t>(spec.hosts_size()));

@@ -124,6 +124,20 @@ TEST_F(RunChecks, CheckLooksAtEveryCardOfANode) {
                                  HasSubstr("In reset")));
 }
 
+TEST_F(RunChecks, CheckTellsWhatANodeLacksOfItsLineAndCardsThatNobodyCanHave) {
+  SimNode node(box_.Path("sim"));
+  node.AddCards({0, 1, 2, 2});
+  CommandRun check = box_.Run({"check", "--local", "--sysroot", "sim", "--hosts", "node-1"});
+  EXPECT_EQ(check.Wait(), 0) << check.err();
+  EXPECT_THAT(check.out(), HasSubstr("[node-1] WARN cards: module id 2 is that of 2 cards"));
+  box_.Write("four", "node-1 slots=4\n");
+  CommandRun four = box_.Run({"check", "--local", "--sysroot", "sim", "--hostfile", "four"});
+  EXPECT_EQ(four.Wait(), kNotStarted) << four.err();
+  EXPECT_THAT(
+      four.out(),
+      HasSubstr("FAIL slots: four:1: node-1 asks for 4 cards, node node-1 has 2 cards (0-1)"));
+}
+
 // Prints what it was asked for, as hccl_demo does in its own words.
 constexpr char kDemo[] = R"(import argparse, os, sys
 parser = argparse.ArgumentParser()

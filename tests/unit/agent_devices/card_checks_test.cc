@@ -64,6 +64,18 @@ TEST(CheckCards, PassesOnAHealthyNode) {
   }
 }
 
+TEST(CheckCards, TellsOfCardsThatNoJobCanHaveToWhoAsksForALook) {
+  v1::DeviceInventory inventory = EightCards();
+  inventory.add_problems()->set_message("module id 2 is that of 2 cards");
+  auto results = ByName(CheckCards(Launch({0, 1}), inventory, {}));
+  EXPECT_EQ(results["cards"].verdict(), v1::WARN);
+  EXPECT_THAT(results["cards"].message(), HasSubstr("module id 2 is that of 2 cards"));
+  CardCheckOptions start;
+  start.wait_follows = true;
+  results = ByName(CheckCards(Launch({0, 1}), inventory, {}, start));
+  EXPECT_EQ(results["cards"].verdict(), v1::PASS) << results["cards"].message();
+}
+
 TEST(CheckCards, LooksAtNoCardForPlainSlots) {
   v1::LaunchSpec launch = Launch({0});
   launch.set_slots_are_cards(false);

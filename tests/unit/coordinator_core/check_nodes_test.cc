@@ -77,6 +77,22 @@ TEST_F(CheckNodesTest, EveryNodeIsAskedAndToldAsItAnswers) {
   EXPECT_EQ(listener_.done, absl::OkStatus());
 }
 
+TEST_F(CheckNodesTest, AHostThatIsToHaveMoreSlotsThanItsNodeHasIsTold) {
+  v1::CheckNodesRequest request = Of({"node-1", "node-2"});
+  request.mutable_hosts(0)->set_slot_count(9000);
+  request.mutable_hosts(1)->set_slot_count(1);
+  ASSERT_TRUE(Begin(request).ok());
+  Report("node-1");
+  Report("node-2");
+  ASSERT_THAT(listener_.found, SizeIs(3));
+  ASSERT_EQ(listener_.found[0].node().report().results_size(), 2);
+  const v1::CheckResult& slots = listener_.found[0].node().report().results(1);
+  EXPECT_EQ(slots.check(), "slots");
+  EXPECT_EQ(slots.verdict(), v1::FAIL);
+  EXPECT_THAT(slots.message(), ::testing::HasSubstr("node-1 asks for 9000 slots, node node-1 has"));
+  EXPECT_EQ(listener_.found[1].node().report().results_size(), 1);
+}
+
 TEST_F(CheckNodesTest, AHostWithoutANodeAndOneThatIsLateAreTold) {
   ASSERT_TRUE(Begin(Of({"node-1", "node-9"})).ok());
   ASSERT_THAT(listener_.found, SizeIs(1));
